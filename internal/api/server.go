@@ -1,0 +1,119 @@
+package api
+
+import "cdui/internal/run"
+
+// Health is the reply of GET /api/health.
+type Health struct {
+	Status  string `json:"status"`
+	Version string `json:"version"`
+	BootID  string `json:"boot_id"`
+	// NodesLoaded and PresetsLoaded count the catalogue.
+	NodesLoaded   int `json:"nodes_loaded"`
+	PresetsLoaded int `json:"presets_loaded"`
+	// Problems lists what is wrong at present, such as a full disk.
+	Problems []Problem `json:"problems"`
+}
+
+// Problem is something that a person should mend.
+type Problem struct {
+	Code   string         `json:"code"`
+	Text   string         `json:"text"`
+	Params map[string]any `json:"params,omitempty"`
+}
+
+// ServerInfo is server.json, which local clients find the control plane by.
+type ServerInfo struct {
+	PID       int    `json:"pid"`
+	Address   string `json:"address"`
+	BootID    string `json:"boot_id"`
+	MachineID string `json:"machine_id"`
+	Version   string `json:"version"`
+}
+
+// Device is one card (or the cpu) as the control plane sees it.
+type Device struct {
+	Device         string   `json:"device"`
+	Kind           string   `json:"kind"`
+	Index          int      `json:"index"`
+	Name           string   `json:"name"`
+	UUID           *string  `json:"uuid"`
+	PCIBusID       *string  `json:"pci_bus_id"`
+	MemoryTotalMiB *int64   `json:"memory_total_mib"`
+	MemoryFreeMiB  *int64   `json:"memory_free_mib"`
+	UtilizationPct *int64   `json:"utilization_pct"`
+	TemperatureC   *int64   `json:"temperature_c"`
+	PowerW         *float64 `json:"power_w"`
+	Slots          Slots    `json:"slots"`
+	Runs           []string `json:"runs"`
+}
+
+// Slots is how many runs a device takes and holds.
+type Slots struct {
+	Cap  int `json:"cap"`
+	Used int `json:"used"`
+}
+
+// ServerStatus is the reply of GET /api/status.
+type ServerStatus struct {
+	Server    ServerInfo `json:"server"`
+	DataDir   string     `json:"data_dir"`
+	UptimeS   float64    `json:"uptime_s"`
+	Isolation string     `json:"isolation"`
+	Running   int        `json:"running"`
+	Waiting   int        `json:"waiting"`
+	Devices   []Device   `json:"devices"`
+	Problems  []Problem  `json:"problems"`
+}
+
+// Queue is every queue key with its order, the reply of GET /api/queue.
+type Queue struct {
+	Keys []QueueKey `json:"keys"`
+}
+
+// QueueKey is one FIFO.
+type QueueKey struct {
+	Key     string       `json:"key"`
+	Cap     int          `json:"cap"`
+	Running []QueueEntry `json:"running"`
+	Waiting []QueueEntry `json:"waiting"`
+}
+
+// QueueEntry is one run in a FIFO. Reason and what would free it are set for
+// waiting ones.
+type QueueEntry struct {
+	RunID    string      `json:"run_id"`
+	Name     string      `json:"name"`
+	Status   run.Status  `json:"status"`
+	Position int         `json:"position,omitempty"`
+	Reason   *run.Reason `json:"reason,omitempty"`
+}
+
+// ShutdownRequest asks the control plane to stop.
+type ShutdownRequest struct {
+	CancelRuns bool `json:"cancel_runs"`
+}
+
+// ShutdownReply says how many trainings go on without the control plane.
+type ShutdownReply struct {
+	Left int `json:"left"`
+}
+
+// DBCheck is the reply of GET /api/db/check.
+type DBCheck struct {
+	OK       bool     `json:"ok"`
+	Findings []string `json:"findings"`
+	Runs     int64    `json:"runs"`
+	Events   int64    `json:"events"`
+	Bytes    int64    `json:"bytes"`
+}
+
+// BackupRequest names the file that a backup goes to, on the server's machine.
+type BackupRequest struct {
+	Path string `json:"path"`
+}
+
+// BackupReply says what was written.
+type BackupReply struct {
+	Path  string `json:"path"`
+	Bytes int64  `json:"bytes"`
+}

@@ -1,0 +1,334 @@
+package run
+
+import (
+	"encoding/json"
+	"math"
+	"path"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// optionReader reads typed options and remembers the first fault.
+type optionReader struct {
+	m   map[string]json.RawMessage
+	err error
+}
+
+func (p *optionReader) fail(option, format string, args ...any) {
+	if p.err == nil {
+		p.err = optionErr(option, format, args...)
+	}
+}
+
+// get returns the raw value, and false when the key is absent or null.
+func (p *optionReader) get(name string) (json.RawMessage, bool) {
+	raw, ok := p.m[name]
+	if !ok || string(raw) == "null" {
+		return nil, false
+	}
+	return raw, true
+}
+
+func (p *optionReader) device() string {
+	raw, ok := p.m["device"]
+	if !ok {
+		return ""
+	}
+	var s string
+	if string(raw) == "null" || json.Unmarshal(raw, &s) != nil {
+		p.fail("device", "must be a string")
+		return ""
+	}
+	d, err := ParseDevice(s)
+	if err != nil {
+		p.fail("device", "%v", err)
+	}
+	return d
+}
+
+func (p *optionReader) seed() *int64 {
+	raw, ok := p.get("seed")
+	if !ok {
+		return nil
+	}
+	var n int64
+	if json.Unmarshal(raw, &n) != nil || n < 0 || n > MaxSeed {
+		p.fail("seed", "must be a whole number from 0 to %d", MaxSeed)
+		return nil
+	}
+	return &n
+}
+
+func (p *optionReader) boolean(name string) bool {
+	raw, ok := p.m[name]
+	if !ok {
+		return false
+	}
+	var b bool
+	if string(raw) == "null" || json.Unmarshal(raw, &b) != nil {
+		p.fail(name, "must be true or false")
+	}
+	return b
+}
+
+func (p *optionReader) text(name, def string, limit int, required bool) string {
+	raw, ok := p.get(name)
+	if !ok {
+		return def
+	}
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		p.fail(name, "must be a string")
+		return def
+	}
+	s = strings.TrimSpace(s)
+	if n := utf8.RuneCountInString(s); n > limit {
+		p.fail(name, "has %d characters, the limit is %d", n, limit)
+	} else if required && n == 0 {
+		p.fail(name, "must not be empty")
+	}
+	return s
+}
+
+func (p *optionReader) oneOf(name, def string, choices ...string) string {
+	s := p.text(name, def, MaxLaneChars, true)
+	for _, c := range choices {
+		if s == c {
+			return s
+		}
+	}
+	p.fail(name, "is %q; use %s", s, strings.Join(choices, ", "))
+	return def
+}
+
+func (p *optionReader) integer(name string, def, low, high int) int {
+	raw, ok := p.get(name)
+	if !ok {
+		return def
+	}
+	var n int
+	if json.Unmarshal(raw, &n) != nil || n < low || n > high {
+		p.fail(name, "must be a whole number from %d to %d", low, high)
+		return def
+	}
+	return n
+}
+
+// maxSeconds keeps a time limit inside what a Duration can hold.
+const maxSeconds = 1e9
+
+func (p *optionReader) seconds(name string) float64 {
+	raw, ok := p.get(name)
+	if !ok {
+		return 0
+	}
+	var f float64
+	if json.Unmarshal(raw, &f) != nil || f < 0 || f > maxSeconds || math.IsNaN(f) {
+		p.fail(name, "must be a number of seconds from 0 (no limit) to %g", maxSeconds)
+		return 0
+	}
+	return f
+}
+
+func (p *optionReader) tags() []string {
+	raw, ok := p.get("tags")
+	if !ok {
+		return []string{}
+	}
+	var in []string
+	if json.Unmarshal(raw, &in) != nil {
+		p.fail("tags", "must be a list of strings")
+		return []string{}
+	}
+	if len(in) > MaxTags {
+		p.fail("tags", "has %d entries, the limit is %d", len(in), MaxTags)
+	}
+	out := make([]string, 0, len(in))
+	for _, t := range in {
+		t = strings.TrimSpace(t)
+		if t == "" || utf8.RuneCountInString(t) > MaxTagChars {
+			p.fail("tags", "each must have 1 to %d characters", MaxTagChars)
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+var runIDPattern = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// ValidID tells whether s is a whole run id.
+func ValidID(s string) bool { return runIDPattern.MatchString(s) }
+
+func (p *optionReader) after() []After {
+	raw, ok := p.get("after")
+	if !ok {
+		return []After{}
+	}
+	var in []After
+	if json.Unmarshal(raw, &in) != nil {
+		p.fail("after", "must be a list of {run, condition}")
+		return []After{}
+	}
+	for i := range in {
+		if in[i].Condition == "" {
+			in[i].Condition = AfterOK
+		}
+		switch in[i].Condition {
+		case AfterOK, AfterAny, AfterFailed:
+		default:
+			p.fail("after", "condition is %q; use ok, any or failed", in[i].Condition)
+		}
+		if !ValidID(in[i].Run) {
+			p.fail("after", "%q is no run id", in[i].Run)
+		}
+	}
+	return in
+}
+
+var workerPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}(\.[a-z0-9-]{1,63})?$`)
+
+var concretePattern = regexp.MustCompile(`^(cpu|cuda:[0-9]{1,4}|mps:[0-9]{1,4})$`)
+
+func (p *optionReader) target() *Target {
+	raw, ok := p.get("target")
+	if !ok {
+		return nil
+	}
+	var keys map[string]json.RawMessage
+	var t Target
+	if json.Unmarshal(raw, &keys) != nil || json.Unmarshal(raw, &t) != nil {
+		p.fail("target", "must be an object {worker, devices}")
+		return nil
+	}
+	for k := range keys {
+		if k != "worker" && k != "devices" {
+			p.fail("target", "has the unknown key %q; supported: worker, devices", k)
+		}
+	}
+	if t.Worker != "" && !workerPattern.MatchString(t.Worker) {
+		p.fail("target", "%q is no worker name", t.Worker)
+	}
+	seen := map[string]bool{}
+	for i, d := range t.Devices {
+		d = strings.ToLower(strings.TrimSpace(d))
+		t.Devices[i] = d
+		switch {
+		case !concretePattern.MatchString(d):
+			p.fail("target", "%q is no single device; use cpu, cuda:N or mps:N", d)
+		case seen[d]:
+			p.fail("target", "names %s twice", d)
+		case deviceKind(d) != deviceKind(t.Devices[0]):
+			p.fail("target", "mixes %s and %s; a set has one kind", t.Devices[0], d)
+		}
+		seen[d] = true
+	}
+	return &t
+}
+
+func deviceKind(d string) string {
+	kind, _, _ := strings.Cut(d, ":")
+	return kind
+}
+
+// The kernel's limits on what exec takes: one string (MAX_ARG_STRLEN, its NUL
+// counted) and all of them, for which a quarter of the usual 8 MiB stack
+// stands; some room is left for the allow-listed part of the environment.
+const (
+	MaxEnvString = 128<<10 - 1
+	MaxEnvTotal  = 1536 << 10
+)
+
+func (p *optionReader) env(option string, env map[string]string) {
+	total, largest, size := 0, "", 0
+	for k, v := range env {
+		if k == "" || strings.ContainsAny(k, "=\x00") || strings.Contains(v, "\x00") {
+			p.fail(option, "environment variable %q: a name must not be empty or hold '=' or NUL, a value must not hold NUL", k)
+		}
+		n := len(k) + 1 + len(v)
+		total += n + 1
+		if n > size || n == size && k < largest {
+			largest, size = k, n
+		}
+	}
+	if size > MaxEnvString || total > MaxEnvTotal {
+		p.fail(option, "environment too large: %s has %d bytes of %d in all; the system takes %d in one variable and %d together. Put it into a file", largest, size, total, MaxEnvString, MaxEnvTotal)
+	}
+}
+
+func (p *optionReader) args(option string, args []string) {
+	total := 0
+	for i, a := range args {
+		if strings.Contains(a, "\x00") {
+			p.fail(option, "argument %d holds a NUL byte", i+1)
+		}
+		if len(a) > MaxEnvString {
+			p.fail(option, "argument %d is too large: %d bytes, the system takes %d", i+1, len(a), MaxEnvString)
+		}
+		total += len(a) + 1
+	}
+	if total > MaxEnvTotal {
+		p.fail(option, "the arguments are too large: %d bytes, the system takes %d", total, MaxEnvTotal)
+	}
+}
+
+func (p *optionReader) dir(option, name, value string, required bool) {
+	switch {
+	case value == "" && !required:
+	case value == "":
+		p.fail(option, "%s is required", name)
+	case !path.IsAbs(value) || strings.Contains(value, "\x00"):
+		p.fail(option, "%s must be an absolute path, not %q", name, value)
+	}
+}
+
+func (p *optionReader) script() *ScriptSpec {
+	raw, ok := p.get("script")
+	if !ok {
+		return nil
+	}
+	var s ScriptSpec
+	if err := strictUnmarshal(raw, &s); err != nil {
+		p.fail("script", "%v", err)
+		return nil
+	}
+	if s.Args == nil {
+		s.Args = []string{}
+	}
+	p.dir("script", "path", s.Path, true)
+	p.dir("script", "cwd", s.Cwd, false)
+	p.dir("script", "interpreter", s.Interpreter, false)
+	p.dir("script", "venv", s.Venv, false)
+	if s.Cwd == "" {
+		s.Cwd = path.Dir(s.Path)
+	}
+	p.args("script", s.Args)
+	p.env("script", s.Env)
+	return &s
+}
+
+func (p *optionReader) command() *CommandSpec {
+	raw, ok := p.get("command")
+	if !ok {
+		return nil
+	}
+	var c CommandSpec
+	if err := strictUnmarshal(raw, &c); err != nil {
+		p.fail("command", "%v", err)
+		return nil
+	}
+	if len(c.Argv) == 0 || c.Argv[0] == "" {
+		p.fail("command", "argv must name a program")
+	}
+	p.dir("command", "cwd", c.Cwd, true)
+	p.dir("command", "venv", c.Venv, false)
+	p.args("command", c.Argv)
+	p.env("command", c.Env)
+	return &c
+}
+
+func strictUnmarshal(raw json.RawMessage, v any) error {
+	dec := json.NewDecoder(strings.NewReader(string(raw)))
+	dec.DisallowUnknownFields()
+	return dec.Decode(v)
+}

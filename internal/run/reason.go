@@ -1,0 +1,106 @@
+package run
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Reason says why a run waits, in words and as a stable code with params.
+type Reason struct {
+	Code   string         `json:"code"`
+	Text   string         `json:"text"`
+	Params map[string]any `json:"params,omitempty"`
+}
+
+// The reason codes of runs that wait for a local slot.
+const (
+	ReasonSlotBusy = "slot_busy"
+	ReasonBehind   = "behind"
+	ReasonSetWait  = "set_waiting"
+	ReasonHeld     = "held"
+	ReasonAfter    = "after"
+	ReasonNoDevice = "no_worker_offers"
+)
+
+// SlotBusy names the runs that hold the device.
+func SlotBusy(device string, holders []string) Reason {
+	return Reason{
+		Code:   ReasonSlotBusy,
+		Text:   fmt.Sprintf("%s is busy with %s", device, shortList(holders)),
+		Params: map[string]any{"device": device, "runs": holders},
+	}
+}
+
+// Behind names the run before this one in its queue.
+func Behind(ahead string, position int) Reason {
+	return Reason{
+		Code:   ReasonBehind,
+		Text:   fmt.Sprintf("behind %s", Short(ahead)),
+		Params: map[string]any{"run": ahead, "position": position},
+	}
+}
+
+// SetWaiting names the devices of a set that are not free yet.
+func SetWaiting(busy []string, holders []string) Reason {
+	return Reason{
+		Code:   ReasonSetWait,
+		Text:   fmt.Sprintf("waits for all of its devices: %s busy with %s", strings.Join(busy, ", "), shortList(holders)),
+		Params: map[string]any{"devices": busy, "runs": holders},
+	}
+}
+
+// Held is a run that somebody put on hold.
+func Held() Reason {
+	return Reason{Code: ReasonHeld, Text: "held; release it to let it queue"}
+}
+
+// NoDevice is a run whose device nothing offers at present.
+func NoDevice(devices []string) Reason {
+	list := strings.Join(devices, ", ")
+	return Reason{
+		Code:   ReasonNoDevice,
+		Text:   "waiting for a worker that offers " + list,
+		Params: map[string]any{"devices": devices},
+	}
+}
+
+// AfterWaits is a run that waits for another one to end.
+func AfterWaits(other string, condition AfterCondition) Reason {
+	return Reason{
+		Code:   ReasonAfter,
+		Text:   fmt.Sprintf("waits for %s to end (%s)", Short(other), condition),
+		Params: map[string]any{"run": other, "condition": string(condition)},
+	}
+}
+
+// AfterNever is a run whose condition can't come true any more.
+func AfterNever(other string, condition AfterCondition, ended Status) Reason {
+	return Reason{
+		Code:   ReasonAfter,
+		Text:   fmt.Sprintf("%s ended %s, this run asks for %s: cancel it, or release it to run it all the same", Short(other), ended, condition),
+		Params: map[string]any{"run": other, "condition": string(condition), "status": string(ended), "never": true},
+	}
+}
+
+// ShortLen is how many characters of a run id people are shown.
+const ShortLen = 8
+
+// Short is the part of a run id that people are shown.
+func Short(id string) string {
+	if len(id) <= ShortLen {
+		return id
+	}
+	return id[:ShortLen]
+}
+
+func shortList(ids []string) string {
+	out := make([]string, 0, len(ids))
+	for i, id := range ids {
+		if i == 3 && len(ids) > 4 {
+			out = append(out, fmt.Sprintf("%d more", len(ids)-i))
+			break
+		}
+		out = append(out, Short(id))
+	}
+	return strings.Join(out, ", ")
+}
