@@ -1,0 +1,118 @@
+# cdui: every task of the project. `make` alone lists them.
+
+SHELL         := bash
+.SHELLFLAGS   := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+GO       ?= go
+BIN      := bin/cdui
+VERSION  := $(shell git describe --tags --match 'v*' --dirty 2>/dev/null | sed 's/^v//' | grep . || echo 0.1.0-dev)
+LDFLAGS  := -s -w -X cdui/internal/version.Version=$(VERSION)
+
+# One flag set for build, vet and test, since each other one (-trimpath,
+# CGO_ENABLED) compiles all dependencies again. Only a release uses -trimpath.
+GOBUILD  := $(GO) build -buildvcs=false -ldflags '$(LDFLAGS)'
+
+GOLANGCI_VERSION := v2.15.0
+FUZZTIME         ?= 10s
+SOAK_TIMEOUT     ?= 60m
+
+# What `make gen` writes and `make gen-check` compares.
+GENERATED := completions man docs/states.md
+
+.PHONY: help
+help: ## list the tasks
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+## Building
+
+.PHONY: build
+build: ## build bin/cdui
+	@scripts/deps.sh build
+	@mkdir -p $(dir $(BIN))
+	$(GOBUILD) -o $(BIN) ./cmd/cdui
+
+.PHONY: release
+release: ## build a stripped, reproducible, static bin/cdui
+	@scripts/deps.sh build
+	@mkdir -p $(dir $(BIN))
+	CGO_ENABLED=0 $(GOBUILD) -trimpath -o $(BIN) ./cmd/cdui
+
+.PHONY: demo
+demo: ## from nothing to a finished training on real data
+	@scripts/deps.sh demo
+	@$(MAKE) --no-print-directory build
+	@$(BIN) demo --python "$$(scripts/deps.sh python demo)"
+
+## Testing
+
+.PHONY: test
+test: ## install what is missing, build, check, run all tests (what CI runs)
+	@scripts/deps.sh test
+	@$(MAKE) --no-print-directory build
+	@scripts/test.sh check go py e2e
+
+.PHONY: race
+race: ## the Go tests with the race detector, without the end-to-end ones
+	@scripts/test.sh go
+
+.PHONY: py-test
+py-test: ## the tests of the Python package
+	@scripts/deps.sh test
+	@scripts/test.sh py
+
+.PHONY: e2e
+e2e: ## the end-to-end tests: real binary, real Python, real faults
+	@scripts/deps.sh test
+	@$(MAKE) --no-print-directory build
+	@scripts/test.sh e2e
+
+.PHONY: soak
+soak: ## long fault runs: kill -9 at random points, full disks, cut links
+	@scripts/deps.sh test
+	@$(MAKE) --no-print-directory build
+	CDUI_TEST_PYTHON="$$(scripts/deps.sh python test)" \
+	    $(GO) test -race -tags soak -run Soak -count 1 -v -timeout $(SOAK_TIMEOUT) ./internal/e2e/...
+
+.PHONY: fuzz-short
+fuzz-short: ## run each fuzz target for FUZZTIME (10s)
+	@scripts/fuzz.sh $(FUZZTIME)
+
+.PHONY: bench
+bench: ## measure, each number beside its baseline
+	@scripts/deps.sh test
+	@$(MAKE) --no-print-directory build
+	@scripts/bench.sh
+
+.PHONY: cover
+cover: ## test coverage over all packages, as .test/cover.html
+	@mkdir -p .test
+	CDUI_TEST_PYTHON="$$(scripts/deps.sh python test)" \
+	    $(GO) test -coverprofile .test/cover.out -coverpkg ./internal/... ./...
+	$(GO) tool cover -html .test/cover.out -o .test/cover.html
+	@$(GO) tool cover -func .test/cover.out | tail -1
+
+## Keeping it tidy
+
+.PHONY: fmt
+fmt: ## format the Go code
+	@gofmt -s -w cmd internal runtime examples
+	@if [ -x .tools/bin/golangci-lint ]; then .tools/bin/golangci-lint fmt; fi
+
+.PHONY: lint
+lint: ## golangci-lint (installed into .tools on first use, 2 min)
+	@scripts/lint.sh $(GOLANGCI_VERSION)
+
+.PHONY: gen
+gen: build ## write completions, man pages and docs/states.md anew
+	@scripts/gen.sh $(BIN)
+
+.PHONY: gen-check
+gen-check: gen ## fail when a generated file is not what gen writes
+	@if [ -n "$$(git status --porcelain -- $(GENERATED))" ]; then \
+	    git status --short -- $(GENERATED); \
+	    echo "generated files differ: run 'make gen' and commit them"; exit 1; fi
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin .test

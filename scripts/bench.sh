@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Measures what SPEC part 15 names: every Go benchmark of the project. Each
+# prints its baseline, measured in the same run, or the ratio to it. The
+# numbers of one noisy run mean little; the ratios do.
+#
+# BENCH limits it to benchmarks that match, BENCHTIME sets how long each runs.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+GO=${GO:-go}
+CDUI_TEST_PYTHON=${CDUI_TEST_PYTHON:-$(scripts/deps.sh python test)}
+export CDUI_TEST_PYTHON
+
+printf 'cores %s, %s\n' "$(getconf _NPROCESSORS_ONLN)" "$($GO version)"
+# One package at a time: they would measure each other.
+$GO test -p 1 -run '^$' -bench "${BENCH:-.}" -benchtime "${BENCHTIME:-1s}" -benchmem -timeout 60m ./... |
+    grep -v -E '^(PASS|\?.*no test files)'
