@@ -1,6 +1,9 @@
 package api
 
-import "cdui/internal/run"
+import (
+	"cdui/internal/device"
+	"cdui/internal/run"
+)
 
 // Health is the reply of GET /api/health.
 type Health struct {
@@ -30,21 +33,11 @@ type ServerInfo struct {
 	Version   string `json:"version"`
 }
 
-// Device is one card (or the cpu) as the control plane sees it.
+// Device is one device as the control plane sees it, with its slots.
 type Device struct {
-	Device         string   `json:"device"`
-	Kind           string   `json:"kind"`
-	Index          int      `json:"index"`
-	Name           string   `json:"name"`
-	UUID           *string  `json:"uuid"`
-	PCIBusID       *string  `json:"pci_bus_id"`
-	MemoryTotalMiB *int64   `json:"memory_total_mib"`
-	MemoryFreeMiB  *int64   `json:"memory_free_mib"`
-	UtilizationPct *int64   `json:"utilization_pct"`
-	TemperatureC   *int64   `json:"temperature_c"`
-	PowerW         *float64 `json:"power_w"`
-	Slots          Slots    `json:"slots"`
-	Runs           []string `json:"runs"`
+	device.Device
+	Slots Slots    `json:"slots"`
+	Runs  []string `json:"runs"`
 }
 
 // Slots is how many runs a device takes and holds.

@@ -1,0 +1,108 @@
+// Package device names the places that runs execute on: single devices, their
+// kinds and the inventory of one machine. It holds values and pure functions;
+// reading a driver is package nvml's job.
+package device
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The kinds of device.
+const (
+	CPU  = "cpu"
+	CUDA = "cuda"
+	MPS  = "mps"
+)
+
+// Device is one device as its machine reports it. What the driver doesn't say
+// is null, never 0; every pid is the host's.
+type Device struct {
+	// Device is cpu, cuda:N or mps:N; N is the driver's PCI index.
+	Device         string   `json:"device"`
+	Kind           string   `json:"kind"`
+	Index          int      `json:"index"`
+	Name           string   `json:"name"`
+	UUID           *string  `json:"uuid"`
+	PCIBusID       *string  `json:"pci_bus_id"`
+	MemoryTotalMiB *int64   `json:"memory_total_mib"`
+	MemoryFreeMiB  *int64   `json:"memory_free_mib"`
+	UtilizationPct *int64   `json:"utilization_pct"`
+	TemperatureC   *int64   `json:"temperature_c"`
+	PowerW         *float64 `json:"power_w"`
+}
+
+// Kind gives the kind of a device string: what stands before the colon.
+func Kind(device string) string {
+	kind, _, _ := strings.Cut(device, ":")
+	return kind
+}
+
+// Index gives the number behind the colon, 0 when there is none.
+func Index(device string) int {
+	_, n, _ := strings.Cut(device, ":")
+	i, err := strconv.Atoi(n)
+	if err != nil {
+		return 0
+	}
+	return i
+}
+
+// Inventory is the devices of one machine, cpu first.
+type Inventory []Device
+
+// Has tells whether the machine offers device.
+func (inv Inventory) Has(device string) bool {
+	for _, d := range inv {
+		if d.Device == device {
+			return true
+		}
+	}
+	return false
+}
+
+// Names lists the device names.
+func (inv Inventory) Names() []string {
+	out := make([]string, len(inv))
+	for i, d := range inv {
+		out[i] = d.Device
+	}
+	return out
+}
+
+// Resolve turns a requested device into one of the machine's: auto is the best
+// of cuda, mps and cpu; cuda and mps without a number are the first of their
+// kind. A device that the machine lacks is an error that lists what it has.
+func (inv Inventory) Resolve(requested string) (string, error) {
+	want := requested
+	switch requested {
+	case "", CPU:
+		return CPU, nil
+	case "auto":
+		for _, kind := range []string{CUDA, MPS} {
+			if d, ok := inv.first(kind); ok {
+				return d, nil
+			}
+		}
+		return CPU, nil
+	case CUDA, MPS:
+		if d, ok := inv.first(requested); ok {
+			return d, nil
+		}
+	default:
+		if inv.Has(want) {
+			return want, nil
+		}
+	}
+	return "", fmt.Errorf("this machine has no %s; it offers %s", requested, strings.Join(inv.Names(), ", "))
+}
+
+func (inv Inventory) first(kind string) (string, bool) {
+	for _, d := range inv {
+		if d.Kind == kind {
+			return d.Device, true
+		}
+	}
+	return "", false
+}
