@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures what SPEC part 15 names: every Go benchmark of the project. Each
+# Runs every Go benchmark of the project. Each
 # prints its baseline, measured in the same run, or the ratio to it. The
 # numbers of one noisy run mean little; the ratios do.
 #

@@ -1,0 +1,164 @@
+package archtest_test
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestOnePackageComment: the comment says what the package is for and what it
+// must not know; two of them contradict each other sooner or later.
+func TestOnePackageComment(t *testing.T) {
+	packages := loadPackages(t)
+	for _, path := range sortedPaths(packages) {
+		p := packages[path]
+		files := p.files(t, false)
+		if len(files) == 0 {
+			files = p.files(t, true)
+		}
+		var with []string
+		for _, file := range files {
+			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.PackageClauseOnly|parser.ParseComments)
+			if err != nil {
+				t.Errorf("%s does not parse: %v", path, err)
+				continue
+			}
+			if f.Doc != nil && strings.TrimSpace(f.Doc.Text()) != "" {
+				with = append(with, filepath.Base(file))
+			}
+		}
+		if len(with) != 1 {
+			t.Errorf("package %s has %d package comments %v; it needs exactly one", path, len(with), with)
+		}
+	}
+}
+
+// TestPureCoreHasNoClockAndNoGoroutines: what the import rules can't see.
+func TestPureCoreHasNoClockAndNoGoroutines(t *testing.T) {
+	clock := []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
+	packages := loadPackages(t)
+	for _, path := range sortedPaths(packages) {
+		if !matchesAny(path, domain) && !matchesAny(path, contracts) {
+			continue
+		}
+		for _, file := range packages[path].files(t, false) {
+			set := token.NewFileSet()
+			f, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Errorf("%s does not parse: %v", path, err)
+				continue
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.GoStmt:
+					t.Errorf("%s starts a goroutine: a pure package leaves that to its caller", place(set, path, n))
+				case *ast.SelectorExpr:
+					if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains(clock, n.Sel.Name) {
+						t.Errorf("%s uses time.%s: a pure package takes the time as an argument", place(set, path, n), n.Sel.Name)
+					}
+				}
+				return true
+			})
+		}
+	}
+}
+
+func place(set *token.FileSet, path string, n ast.Node) string {
+	p := set.Position(n.Pos())
+	return path + "/" + filepath.Base(p.Filename) + ":" + strconv.Itoa(p.Line)
+}
+
+const (
+	maxFileLines    = 500
+	maxPackageLines = 1500
+)
+
+// roomy packages hold many small files of one kind: a file a table, a route,
+// a screen, a command.
+var roomy = []string{"internal/store", "internal/server/httpapi", "internal/tui/screen", "internal/cli"}
+
+func TestFilesAndPackagesStaySmall(t *testing.T) {
+	packages := loadPackages(t)
+	for _, path := range sortedPaths(packages) {
+		total := 0
+		for _, file := range packages[path].files(t, false) {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if generated(content) {
+				continue
+			}
+			n := bytes.Count(content, []byte("\n"))
+			total += n
+			if n > maxFileLines {
+				t.Errorf("%s/%s has %d lines, the limit is %d: split it by what its parts are for", path, filepath.Base(file), n, maxFileLines)
+			}
+		}
+		if total > maxPackageLines && !matchesAny(path, roomy) {
+			t.Errorf("package %s has %d lines, the limit is %d: it does more than one thing", path, total, maxPackageLines)
+		}
+	}
+}
+
+var generatedLine = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+
+func generated(content []byte) bool { return generatedLine.Match(content) }
+
+// TestNoPathsOfOneMachine: a path of somebody's own machine in a file is a
+// test that passes there alone, or a name that was not meant to be published.
+func TestNoPathsOfOneMachine(t *testing.T) {
+	homes := []string{"home", "root", "work", "Users"}
+	pattern := regexp.MustCompile(`(^|[^\w.~}/*-])/(` + strings.Join(homes, "|") + `)/`)
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if slices.Contains(untracked, rel) || d.Name() == "testdata" || d.Name() == "__pycache__" {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !d.Type().IsRegular() {
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if bytes.IndexByte(content, 0) >= 0 {
+			return nil
+		}
+		for i, line := range strings.Split(string(content), "\n") {
+			if m := pattern.FindString(line); m != "" {
+				t.Errorf("%s:%d names a path of one machine (%s…): use a relative one, t.TempDir, or a made-up one such as /srv/lab", rel, i+1, strings.TrimSpace(m))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// untracked folders hold what was built or fetched, not the project's
+// own files.
+var untracked = []string{".git", "bin", ".tools", ".venv", ".test"}
