@@ -1,0 +1,74 @@
+package config
+
+// Kind says how a setting's text is read.
+type Kind string
+
+// The kinds of setting.
+const (
+	Text    Kind = "text"
+	Path    Kind = "path"
+	Number  Kind = "number"
+	Bytes   Kind = "bytes"
+	Seconds Kind = "seconds"
+	Choice  Kind = "choice"
+	Secret  Kind = "secret"
+)
+
+// Setting describes one setting. Name is the part after CDUI_.
+type Setting struct {
+	Name    string
+	Kind    Kind
+	Default string
+	Choices []string
+	// Min is the least Number, Bytes or Seconds that is taken.
+	Min int64
+	Doc string
+}
+
+// The names of the settings.
+const (
+	Home             = "HOME"
+	Listen           = "LISTEN"
+	Server           = "SERVER"
+	Token            = "TOKEN"
+	MaxConcurrentGPU = "RUN_QUEUE_MAX_CONCURRENT_GPU"
+	MaxConcurrentCPU = "RUN_QUEUE_MAX_CONCURRENT_CPU"
+	MaxConcurrent    = "RUN_QUEUE_MAX_CONCURRENT"
+	PayloadCap       = "RUN_EVENT_PAYLOAD_CAP_BYTES"
+	ResponseCap      = "RUN_EVENTS_RESPONSE_CAP_BYTES"
+	BodyCap          = "MAX_RUN_BODY_BYTES"
+	KeepRuns         = "RUN_RETENTION_KEEP_LAST"
+	BytesMaxAge      = "RUN_BYTES_MAX_AGE_DAYS"
+	BytesMaxTotal    = "RUN_BYTES_MAX_TOTAL_BYTES"
+	CancelGrace      = "CANCEL_GRACE_S"
+	AllowedHosts     = "ALLOWED_HOSTS"
+	Isolate          = "ISOLATE"
+	Python           = "PYTHON"
+	LogFormat        = "LOG_FORMAT"
+	LogLevel         = "LOG_LEVEL"
+)
+
+// Settings lists every setting, in the order that people are shown.
+func Settings() []Setting {
+	return []Setting{
+		{Name: Home, Kind: Path, Doc: "data folder; by default cdui under $XDG_DATA_HOME"},
+		{Name: Listen, Kind: Text, Default: "127.0.0.1:8000", Doc: "address that the control plane listens on"},
+		{Name: Server, Kind: Text, Doc: "control plane that commands talk to, such as http://lab:8000"},
+		{Name: Token, Kind: Secret, Doc: "token for that control plane, when it is not a local one"},
+		{Name: MaxConcurrentGPU, Kind: Number, Default: "1", Doc: "runs at once on each accelerator; less than 1 acts as 1"},
+		{Name: MaxConcurrentCPU, Kind: Number, Default: "2", Doc: "runs at once on the cpu; less than 1 acts as 1"},
+		{Name: MaxConcurrent, Kind: Text, Doc: "exceptions by queue key, such as cuda:0=2,cpu=8"},
+		{Name: PayloadCap, Kind: Bytes, Default: "131072", Min: -1, Doc: "largest payload of one stored event; 0 or less is no cap"},
+		{Name: ResponseCap, Kind: Bytes, Default: "4194304", Min: 1, Doc: "where a page of events stops"},
+		{Name: BodyCap, Kind: Bytes, Default: "64MiB", Min: 1, Doc: "largest body of a submit"},
+		{Name: KeepRuns, Kind: Number, Default: "-1", Min: -1, Doc: "newest rows that are kept; -1 keeps all"},
+		{Name: BytesMaxAge, Kind: Number, Default: "90", Doc: "days that logs and outputs of ended runs are kept; 0 keeps them"},
+		{Name: BytesMaxTotal, Kind: Bytes, Default: "50GiB", Doc: "room for logs and outputs of ended runs, oldest go first; 0 is no limit"},
+		{Name: CancelGrace, Kind: Seconds, Default: "30", Doc: "seconds that a cancelled run may take to end by itself"},
+		{Name: AllowedHosts, Kind: Text, Doc: "host names, with commas, that requests may be addressed to beside loopback ones"},
+		{Name: Isolate, Kind: Choice, Default: "auto", Choices: []string{"auto", "pidns", "userns", "keeper", "none"}, Doc: "how the processes of a run are held together"},
+		{Name: Python, Kind: Path, Doc: "interpreter for runs that name none"},
+		{Name: LogFormat, Kind: Choice, Default: "text", Choices: []string{"text", "json"}, Doc: "format of the control plane's log"},
+		{Name: LogLevel, Kind: Choice, Default: "info", Choices: []string{"debug", "info", "warn", "error"}, Doc: "least level that is logged"},
+	}
+}
