@@ -1,0 +1,121 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Version is the version of the files' format.
+const Version = 1
+
+const (
+	headName   = "output.log"
+	indexName  = "output.idx"
+	partPrefix = "output."
+	partSuffix = ".part"
+)
+
+// piece is one file and the range of logical offsets that it holds.
+type piece struct {
+	path  string
+	start int64
+	size  int64
+}
+
+func (p piece) end() int64 { return p.start + p.size }
+
+func partName(start int64) string { return fmt.Sprintf("%s%020d%s", partPrefix, start, partSuffix) }
+
+// pieces lists the files in dir that hold output, in order of their offsets.
+func pieces(dir string) ([]piece, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list console files: %w", err)
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("list console files: %w", err)
+	}
+	var out []piece
+	for _, name := range names {
+		start := int64(0)
+		if name != headName {
+			digits, ok := strings.CutPrefix(name, partPrefix)
+			if !ok {
+				continue
+			}
+			if digits, ok = strings.CutSuffix(digits, partSuffix); !ok || len(digits) != 20 {
+				continue
+			}
+			if start, err = strconv.ParseInt(digits, 10, 64); err != nil {
+				continue
+			}
+		}
+		path := filepath.Join(dir, name)
+		st, err := os.Stat(path)
+		if err != nil {
+			// Deleted for the cap since the listing.
+			continue
+		}
+		out = append(out, piece{path: path, start: start, size: st.Size()})
+	}
+	slices.SortFunc(out, func(a, b piece) int {
+		if a.start != b.start {
+			return int(min(max(a.start-b.start, -1), 1))
+		}
+		return int(min(max(a.size-b.size, -1), 1))
+	})
+	return out, nil
+}
+
+// Move moves the console files of fromDir to toDir, which exists. A file that
+// can't be renamed, as between two disks, is copied.
+func Move(fromDir, toDir string) error {
+	list, err := pieces(fromDir)
+	if err != nil {
+		return err
+	}
+	names := []string{indexName}
+	for _, p := range list {
+		names = append(names, filepath.Base(p.path))
+	}
+	for _, name := range names {
+		from, to := filepath.Join(fromDir, name), filepath.Join(toDir, name)
+		err := os.Rename(from, to)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := copyFile(from, to); err != nil {
+			return fmt.Errorf("move %s: %w", name, err)
+		}
+		if err := os.Remove(from); err != nil {
+			return fmt.Errorf("move %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func copyFile(from, to string) (err error) {
+	src, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dst.Close()) }()
+	if _, err := io.Copy(dst, src); err != nil {
+		return err
+	}
+	return dst.Sync()
+}
