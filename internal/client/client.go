@@ -1,0 +1,232 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"cdui/internal/api"
+)
+
+// Config says where a client connects to.
+type Config struct {
+	// Place finds the control plane. It is called at the first request and
+	// again after a connection broke.
+	Place func() (Place, error)
+	// UserAgent names the caller.
+	UserAgent string
+}
+
+// Client calls one control plane.
+type Client struct {
+	cfg Config
+
+	mu    sync.Mutex
+	place *Place
+	http  *http.Client
+}
+
+// New returns a client. Nothing is dialled before the first call.
+func New(c Config) *Client { return &Client{cfg: c} }
+
+// Close lets go of idle connections.
+func (c *Client) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.http != nil {
+		c.http.CloseIdleConnections()
+	}
+}
+
+// Where gives the place that the client talks to.
+func (c *Client) Where() (Place, error) {
+	place, _, err := c.connect()
+	return place, err
+}
+
+func (c *Client) connect() (Place, *http.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.place != nil {
+		return *c.place, c.http, nil
+	}
+	place, err := c.cfg.Place()
+	if err != nil {
+		return Place{}, nil, err
+	}
+	transport, err := newTransport(place)
+	if err != nil {
+		return Place{}, nil, err
+	}
+	if c.http != nil {
+		c.http.CloseIdleConnections()
+	}
+	c.place, c.http = &place, &http.Client{Transport: transport, CheckRedirect: noRedirect}
+	return place, c.http, nil
+}
+
+// forget makes the next call look for the control plane again.
+func (c *Client) forget(place Place) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.place != nil && c.place.URL == place.URL {
+		c.place = nil
+	}
+}
+
+// noRedirect keeps the token from following a redirect elsewhere.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+func newTransport(place Place) (*http.Transport, error) {
+	t := &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   10 * time.Second,
+		MaxIdleConnsPerHost:   8,
+		IdleConnTimeout:       30 * time.Second,
+		ResponseHeaderTimeout: 100 * time.Second, // long polls wait 60 s at most
+	}
+	if place.CAFile != "" {
+		pem, err := os.ReadFile(place.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("read certificates of %s: %w", hostPort(place.URL), err)
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("no certificate in %s", place.CAFile)
+		}
+		t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	return t, nil
+}
+
+// request is one call.
+type request struct {
+	method string
+	// path is one of package api's patterns, id the run that fills it.
+	path, id string
+	query    url.Values
+	body     any
+}
+
+// do sends a request and gives its reply when the status says success.
+func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
+	place, hc, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	var body io.Reader
+	if r.body != nil {
+		raw, err := json.Marshal(r.body)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		body = bytes.NewReader(raw)
+	}
+	target := place.URL + strings.ReplaceAll(r.path, "{id}", url.PathEscape(r.id))
+	if len(r.query) > 0 {
+		target += "?" + r.query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, target, body)
+	if err != nil {
+		return nil, fmt.Errorf("build request: %w", err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if place.Token != "" {
+		req.Header.Set(api.HeaderToken, place.Token)
+	}
+	if c.cfg.UserAgent != "" {
+		req.Header.Set("User-Agent", c.cfg.UserAgent)
+	}
+	res, err := hc.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		c.forget(place)
+		return nil, &Unreachable{Text: unreachableText(place, err), Err: err}
+	}
+	if res.StatusCode/100 != 2 {
+		defer res.Body.Close()
+		return nil, replyError(place, res)
+	}
+	return res, nil
+}
+
+func unreachableText(place Place, err error) string {
+	at := hostPort(place.URL)
+	start := "is it running there?"
+	if place.Local != nil {
+		start = "start it with: cdui start"
+	} else if u, _ := url.Parse(place.URL); u != nil && loopback(u.Hostname()) {
+		start = "start one with: cdui start"
+	}
+	var dns *net.DNSError
+	var unknown x509.UnknownAuthorityError
+	var timeout net.Error
+	switch {
+	case errors.As(err, &dns):
+		return fmt.Sprintf("no machine is called %q, where the control plane should be: check --server", dns.Name)
+	case errors.As(err, &unknown):
+		return fmt.Sprintf("the certificate of %s is signed by nobody known here: name its CA in the context", at)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Sprintf("no control plane answers at %s: %s", at, start)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Sprintf("the control plane at %s did not answer in time", at)
+	}
+	var op *url.Error
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	return fmt.Sprintf("the connection to the control plane at %s broke: %v", at, err)
+}
+
+// replyError reads the error envelope. A reply without one comes from
+// something that is no control plane.
+func replyError(place Place, res *http.Response) error {
+	raw, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	var body api.ErrorBody
+	if json.Unmarshal(raw, &body) == nil && body.Error != nil && body.Error.Message != "" {
+		return body.Error
+	}
+	return &Unreachable{Text: fmt.Sprintf("what answers at %s is no control plane of cdui (HTTP %d): check --server", hostPort(place.URL), res.StatusCode)}
+}
+
+// call sends a request and decodes its reply into out, nil to ignore it.
+func (c *Client) call(ctx context.Context, r request, out any) error {
+	res, err := c.do(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return &Unreachable{Text: "the connection to the control plane broke while it answered", Err: err}
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(raw, out); err != nil {
+		place, _ := c.Where()
+		return &Unreachable{Text: fmt.Sprintf("what answers at %s is no control plane of cdui: its reply to %s is not understood", hostPort(place.URL), r.path), Err: err}
+	}
+	return nil
+}
