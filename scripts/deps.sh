@@ -67,8 +67,14 @@ missing_packages() {
     [ -e /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ] || printf 'dataset-fashion-mnist\n'
 }
 
+# apt runs apt-get and shows what it said only when it failed.
 apt() {
-    DEBIAN_FRONTEND=noninteractive $sudo apt-get -o DPkg::Lock::Timeout=120 "$@" </dev/null >&2
+    local log status=0
+    log=$(mktemp)
+    DEBIAN_FRONTEND=noninteractive $sudo apt-get -o DPkg::Lock::Timeout=120 "$@" </dev/null >"$log" 2>&1 || status=$?
+    [ "$status" = 0 ] || tail -15 "$log" >&2
+    rm -f "$log"
+    return "$status"
 }
 
 install_packages() {
@@ -81,7 +87,7 @@ install_packages() {
         if have sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
             sudo='sudo --preserve-env=DEBIAN_FRONTEND'
         else
-            die "these packages are missing and only root can install them: apt-get install --no-install-recommends $missing"
+            die "these packages are missing and only root can install them: apt-get update && apt-get install --no-install-recommends $missing"
         fi
     fi
     # A third party's list that can't be fetched is no reason to stop.
@@ -94,7 +100,7 @@ install_packages() {
         missing=${missing//dataset-fashion-mnist /}
         [ -n "$missing" ] || return 0
     fi
-    say "installing $missing"
+    say "installing ${missing% } (a minute or two)"
     # shellcheck disable=SC2086
     if ! apt install -qy --no-install-recommends $missing; then
         say "trying again with fresh package lists"
