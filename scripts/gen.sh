@@ -22,4 +22,4 @@ for folder in completions man; do
 done
 
 # docs/states.md is the transition matrix of internal/run, printed.
-$GO test -count 1 -run States ./internal/run -update
+$GO test -count 1 -run TestTransitionMatrixIsTheDocument ./internal/run -update
