@@ -1,0 +1,160 @@
+package env
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"cdui/internal/cli/text"
+	"cdui/internal/client"
+	"cdui/internal/config"
+	"cdui/internal/fsinfo"
+)
+
+// Env is a command's surroundings.
+type Env struct {
+	In       io.Reader
+	Out, Err io.Writer
+	// OutTTY and ErrTTY tell whether a person looks at the stream.
+	OutTTY, ErrTTY bool
+	// Columns gives the terminal's width at the moment, 0 when unknown.
+	Columns func() int
+	// Environ is the process's environment, KEY=VALUE.
+	Environ []string
+	// Dir is the working directory.
+	Dir string
+	UID int
+	Now func() time.Time
+	// Exe is the path of this program.
+	Exe string
+	// Alive tells whether a process of this machine exists.
+	Alive func(pid int) bool
+	// UserAgent names this program to the control plane.
+	UserAgent string
+
+	// Flags are the flags that every command has.
+	Flags Flags
+}
+
+// Flags are the flags that every command has.
+type Flags struct {
+	Server string
+	Data   string
+	// Listen and Isolate belong to commands that start a control plane.
+	Listen  string
+	Isolate string
+}
+
+// Getenv reads a variable of the environment.
+func (e *Env) Getenv(name string) string {
+	value := ""
+	for _, kv := range e.Environ {
+		if k, v, ok := strings.Cut(kv, "="); ok && k == name {
+			value = v // the last one holds, as in a child
+		}
+	}
+	return value
+}
+
+// Style says how to print on Out.
+func (e *Env) Style() text.Style { return e.style(e.OutTTY) }
+
+// ErrStyle says how to print on Err.
+func (e *Env) ErrStyle() text.Style { return e.style(e.ErrTTY) }
+
+func (e *Env) style(tty bool) text.Style {
+	s := text.Style{Unicode: e.unicode()}
+	if tty {
+		s.Width = e.Columns()
+		s.Colour = e.Getenv("NO_COLOR") == "" && e.Getenv("TERM") != "dumb"
+	}
+	return s
+}
+
+// unicode tells whether the locale's encoding is UTF-8.
+func (e *Env) unicode() bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v := strings.ToLower(e.Getenv(name)); v != "" {
+			return strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
+		}
+	}
+	return false
+}
+
+// Settings looks the settings up.
+func (e *Env) Settings() (config.Values, error) {
+	file, err := config.ReadFile(config.FilePath(e.Getenv))
+	if err != nil {
+		return config.Values{}, &Usage{Text: err.Error()}
+	}
+	return config.Load(config.Sources{
+		Flags: map[string]string{
+			config.Server: e.Flags.Server, config.Home: e.Flags.Data,
+			config.Listen: e.Flags.Listen, config.Isolate: e.Flags.Isolate,
+		},
+		Getenv: e.Getenv,
+		File:   file,
+	}), nil
+}
+
+// DataFolder chooses the data folder.
+func (e *Env) DataFolder() (config.Folder, error) {
+	vs, err := e.Settings()
+	if err != nil {
+		return config.Folder{}, err
+	}
+	return config.DataFolder(vs, e.Getenv, e.UID, fsinfo.Network)
+}
+
+// Search says where to look for a control plane.
+func (e *Env) Search() (client.Search, error) {
+	vs, err := e.Settings()
+	if err != nil {
+		return client.Search{}, err
+	}
+	folder, err := config.DataFolder(vs, e.Getenv, e.UID, fsinfo.Network)
+	if err != nil {
+		return client.Search{}, err
+	}
+	s := client.Search{
+		Server: vs.Text(config.Server), Token: vs.Text(config.Token),
+		DataDir: folder.Path, MachineID: fsinfo.MachineID(), Alive: e.Alive,
+	}
+	file := vs.File()
+	if file.Current == "" || s.Server != "" || e.Flags.Data != "" {
+		return s, nil
+	}
+	c, ok := file.Contexts[file.Current]
+	if !ok {
+		return s, &Usage{Text: fmt.Sprintf("%s: the current context is %q, but no such context is there", file.Path, file.Current)}
+	}
+	s.Context = &client.Context{Name: file.Current, URL: c.URL, TokenFile: c.TokenFile, CAFile: c.CA}
+	return s, nil
+}
+
+// Client returns a client of the control plane that the flags, the environment
+// and the config file lead to.
+func (e *Env) Client() *client.Client {
+	return client.New(client.Config{UserAgent: e.UserAgent, Place: func() (client.Place, error) {
+		s, err := e.Search()
+		if err != nil {
+			return client.Place{}, err
+		}
+		place, err := client.Discover(s)
+		if err != nil {
+			return client.Place{}, AsUsage(err)
+		}
+		return place, nil
+	}})
+}
+
+// Say prints a line for people on Err.
+func (e *Env) Say(format string, args ...any) {
+	fmt.Fprintf(e.Err, format+"\n", args...)
+}
+
+// Print prints a line on Out.
+func (e *Env) Print(format string, args ...any) {
+	fmt.Fprintf(e.Out, format+"\n", args...)
+}
