@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -67,13 +68,14 @@ func pieces(dir string) ([]piece, error) {
 		}
 		out = append(out, piece{path: path, start: start, size: st.Size()})
 	}
-	slices.SortFunc(out, func(a, b piece) int {
-		if a.start != b.start {
-			return int(min(max(a.start-b.start, -1), 1))
-		}
-		return int(min(max(a.size-b.size, -1), 1))
-	})
+	sortPieces(out)
 	return out, nil
+}
+
+func sortPieces(list []piece) {
+	slices.SortFunc(list, func(a, b piece) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.size, b.size))
+	})
 }
 
 // Move moves the console files of fromDir to toDir, which exists. A file that

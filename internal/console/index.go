@@ -92,7 +92,7 @@ func (x index) search(past func(Mark) bool) (int, error) {
 // Marks gives the marks that say when the bytes from..to came, at most max of
 // them: the last one at or before from, and those up to to.
 func (r *Reader) Marks(from, to int64, max int) ([]Mark, error) {
-	x, err := openIndex(r.dir)
+	x, err := r.index()
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (r *Reader) Marks(from, to int64, max int) ([]Mark, error) {
 // OffsetAt gives the offset of the first byte that is known to have come at t
 // or later, or the size when there is none.
 func (r *Reader) OffsetAt(t time.Time) (int64, error) {
-	x, err := openIndex(r.dir)
+	x, err := r.index()
 	if err != nil {
 		return 0, err
 	}

@@ -13,14 +13,41 @@ type Range struct{ From, To int64 }
 
 // Reader reads the console of one run. It holds no file open and may be used
 // by several goroutines, also while the run writes.
-type Reader struct{ dir string }
+type Reader struct{ dirs []string }
 
-// NewReader reads the console files in dir.
-func NewReader(dir string) *Reader { return &Reader{dir: dir} }
+// NewReader reads the console files in dirs; a folder that isn't there holds
+// none. Name the folder that files are moved from before the one that they are
+// moved to: then a reader sees the whole output at any moment of the Move.
+func NewReader(dirs ...string) *Reader { return &Reader{dirs: dirs} }
+
+// pieces lists the files of all folders in order of their offsets.
+func (r *Reader) pieces() ([]piece, error) {
+	var all []piece
+	for _, dir := range r.dirs {
+		list, err := pieces(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		all = append(all, list...)
+	}
+	sortPieces(all)
+	return all, nil
+}
+
+// index opens the index in whichever folder holds it.
+func (r *Reader) index() (index, error) {
+	for _, dir := range r.dirs {
+		x, err := openIndex(dir)
+		if err != nil || x.f != nil {
+			return x, err
+		}
+	}
+	return index{}, nil
+}
 
 // Size is how many bytes the run is known to have written.
 func (r *Reader) Size() (int64, error) {
-	list, err := pieces(r.dir)
+	list, err := r.pieces()
 	if err != nil {
 		return 0, err
 	}
@@ -34,7 +61,7 @@ func (r *Reader) Size() (int64, error) {
 // Cuts lists the ranges that are not kept, because of the cap or of a full
 // disk, in order.
 func (r *Reader) Cuts() ([]Range, error) {
-	list, err := pieces(r.dir)
+	list, err := r.pieces()
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +92,7 @@ func (r *Reader) ReadAt(p []byte, off int64) (n int, at int64, err error) {
 }
 
 func (r *Reader) readOnce(p []byte, off int64) (n int, at int64, err error) {
-	list, err := pieces(r.dir)
+	list, err := r.pieces()
 	if err != nil {
 		return 0, off, err
 	}
