@@ -1,0 +1,238 @@
+"""Entry point of a script run: `python -u child.py script PATH [ARGS...]`.
+
+It runs PATH as `python PATH ARGS...` would and ends the process with the
+script's own exit code. What is imported here is paid for by every run, so only
+modules that the interpreter has loaded or compiled in anyway are used; words
+for a failure live in failure.py, which is read when there is one.
+"""
+import os
+import sys
+from _frozen_importlib_external import SourceFileLoader
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+# The pipes to the shim as (pid, up, down, identity of up, identity of down);
+# None when there are none. cdui.wire takes them from here.
+channel = None
+
+
+def identity(fd):
+    """Tells a pipe from whatever is opened under its number after it is closed."""
+    st = os.fstat(fd)
+    return st.st_dev, st.st_ino
+
+
+def claim():
+    """Takes the pipes that the shim announces, so that no other process can."""
+    global channel
+    announced = os.environ.pop("CDUI_CHILD_FDS", "")
+    try:
+        up, down = [int(fd) for fd in announced.split(",")]
+        for fd in (up, down):
+            os.set_inheritable(fd, False)
+            os.set_blocking(fd, True)
+        channel = (os.getpid(), up, down, identity(up), identity(down))
+    except (ValueError, OSError):
+        return
+    os.register_at_fork(after_in_child=disown)
+
+
+def disown():
+    """In a forked process: it reports through the socket, not through its parent's pipes."""
+    global channel
+    if channel is None:
+        return
+    _, up, down, up_id, down_id = channel
+    channel = None
+    for fd, was in ((up, up_id), (down, down_id)):
+        try:
+            if identity(fd) == was:
+                os.close(fd)
+        except OSError:
+            pass
+
+
+def sibling(name):
+    """Loads a module of this folder without importing the package, whose import says hello."""
+    loader = SourceFileLoader("cdui." + name, os.path.join(HERE, name + ".py"))
+    module = type(sys)(loader.name)
+    module.__file__ = loader.path
+    loader.exec_module(module)
+    return module
+
+
+def new_main(path):
+    """Makes the module that the script runs in, and puts sys in order for it."""
+    main = type(sys)("__main__")
+    main.__dict__.update(
+        __file__=os.path.abspath(path),
+        __builtins__=sys.modules["builtins"],
+        __loader__=SourceFileLoader("__main__", path),
+        __annotations__={},
+        __cached__=None,
+    )
+    # This module stays reachable: its functions are needed when the script is done.
+    sys.modules["cdui.child"] = sys.modules["__main__"]
+    sys.modules["__main__"] = main
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = os.path.dirname(os.path.realpath(path))
+    root = os.path.dirname(HERE)
+    if root not in sys.path:
+        sys.path.append(root)
+    return main
+
+
+def execute(path, main):
+    """Runs the script; returns what it raised, its traceback without frames from here."""
+    try:
+        with open(path, "rb") as f:
+            source = f.read()
+        code = compile(source, main.__file__, "exec", dont_inherit=True)
+        del source
+    except BaseException as e:
+        # Python itself shows such a fault without a traceback.
+        return e.with_traceback(None), "load"
+    try:
+        exec(code, main.__dict__)
+    except BaseException as e:
+        return e.with_traceback(e.__traceback__.tb_next), "run"
+    return None, ""
+
+
+def exit_code(e):
+    """Shows an exception as Python does and gives the exit status it stands for."""
+    if isinstance(e, SystemExit):
+        if e.code is None:
+            return 0
+        if isinstance(e.code, int):
+            return e.code & 0xFF if -(1 << 63) <= e.code < 1 << 63 else 255
+        flush(sys.stdout)
+        try:
+            sys.stderr.write(str(e.code) + "\n")
+        except BaseException:
+            pass
+        return 1
+    sys.last_exc = e
+    sys.last_type, sys.last_value, sys.last_traceback = type(e), e, e.__traceback__
+    try:
+        sys.excepthook(type(e), e, e.__traceback__)
+    except SystemExit as again:
+        return exit_code(again)
+    except BaseException as again:
+        print("Error in sys.excepthook:", file=sys.stderr)
+        sys.__excepthook__(type(again), again, again.__traceback__)
+        print("\nOriginal exception was:", file=sys.stderr)
+        sys.__excepthook__(type(e), e, e.__traceback__)
+    return 1
+
+
+def flush(stream):
+    """Reports whether the stream took what was buffered; a closed or absent one has nothing."""
+    try:
+        if stream is not None and not stream.closed:
+            stream.flush()
+    except BaseException:
+        return False
+    return True
+
+
+def wind_down():
+    """What the interpreter does before it tears itself down: join threads, run atexit."""
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        try:
+            threading._shutdown()
+        except BaseException as e:
+            sys.__excepthook__(type(e), e, e.__traceback__)
+    import atexit
+
+    try:
+        atexit._run_exitfuncs()
+    except BaseException:
+        pass  # each was shown when it was raised
+
+
+def let_go(main):
+    """Saves what files still hold.
+
+    The tear-down that os._exit skips is a quarter of a second once torch is
+    loaded, but it is also what writes the buffers of files that nobody closed:
+    names of the script are dropped, open writers flushed, C's streams too.
+    """
+    threading = sys.modules.get("threading")
+    if threading is None or threading.active_count() == 1:
+        names = main.__dict__
+        for private in (True, False):
+            for name in list(names):
+                if name.startswith("_") == private and name != "__builtins__":
+                    names[name] = None
+        flush_files()
+        return
+    # A daemon thread may use the names, and may hold the lock of a file for ever.
+    try:
+        flusher = threading.Thread(target=flush_files, daemon=True)
+        flusher.start()
+        flusher.join(2)
+    except RuntimeError:
+        pass
+
+
+def flush_files():
+    import _io
+    import gc
+
+    files = [o for o in gc.get_objects() if issubclass(type(o), _io._IOBase)]
+    # Text wrappers first: they write into the buffers beneath them.
+    files.sort(key=lambda o: not issubclass(type(o), _io._TextIOBase))
+    for f in files:
+        flush(f)
+    ctypes = sys.modules.get("ctypes")
+    if ctypes is not None:
+        try:
+            ctypes.CDLL(None).fflush(None)
+        except BaseException:
+            pass
+
+
+def leave(code, interrupted, main):
+    """Ends the process. It does not return."""
+    wind_down()
+    let_go(main)
+    if not flush(sys.stdout):
+        code = code or 120
+    flush(sys.stderr)
+    if interrupted:
+        import _signal
+
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+        os.kill(os.getpid(), _signal.SIGINT)
+        code = 128 + _signal.SIGINT
+    os._exit(code)
+
+
+def run_script(argv):
+    claim()
+    path = argv[0]
+    sys.argv = argv
+    main = new_main(path)
+    e, phase = execute(path, main)
+    code = 0
+    if phase == "load" and isinstance(e, OSError):
+        print("%s: can't open file %r: [Errno %d] %s" % (sys.executable, path, e.errno, e.strerror), file=sys.stderr)
+        code = 2
+    elif e is not None:
+        code = exit_code(e)
+    if code != 0:
+        try:
+            sibling("failure").report(e, phase, path, channel)
+        except BaseException:
+            pass  # the exit status tells of the failure all the same
+    interrupted = isinstance(e, KeyboardInterrupt)
+    del e
+    leave(code, interrupted, main)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3 or sys.argv[1] != "script":
+        sys.exit("usage: child.py script PATH [ARGS...]")
+    run_script(sys.argv[2:])
