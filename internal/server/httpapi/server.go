@@ -1,0 +1,200 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"cdui/internal/api"
+	"cdui/internal/console"
+	"cdui/internal/run"
+	"cdui/internal/server/feed"
+	"cdui/internal/store"
+)
+
+// Runs is what the API asks of the run service.
+type Runs interface {
+	Submit(ctx context.Context, user string, requests ...api.SubmitRequest) ([]api.SubmitReply, error)
+	Cancel(ctx context.Context, id string, grace time.Duration, force bool) (api.CancelReply, error)
+	Hold(ctx context.Context, id string) (api.RunState, error)
+	Release(ctx context.Context, id string) (api.RunState, error)
+	View(row run.Row) api.Run
+	Queue() api.Queue
+}
+
+// Host is the control plane around the API.
+type Host interface {
+	Info() api.ServerInfo
+	Status(ctx context.Context) api.ServerStatus
+	Problems() []api.Problem
+	// Shutdown asks the control plane to stop; it returns before it has.
+	Shutdown(cancelRuns bool) (left int)
+	// Console reads a run's output, live or ended.
+	Console(runID string) *console.Reader
+	// Forget removes the files of a run whose row was deleted.
+	Forget(runID string)
+}
+
+// Config is what the API is made of. All fields but Logger are required.
+type Config struct {
+	Runs  Runs
+	Host  Host
+	Store *store.Store
+	Feed  *feed.Hub
+	// TokenHash is the hash of the session token that writes need.
+	TokenHash string
+	// AllowedHosts are names beyond loopback that requests may be addressed to.
+	AllowedHosts []string
+	// Listen is the address that the server listens on.
+	Listen      string
+	BodyCap     int64
+	ResponseCap int
+	Logger      *slog.Logger
+}
+
+// Server is the API.
+type Server struct {
+	cfg  Config
+	log  *slog.Logger
+	mux  *http.ServeMux
+	done chan struct{}
+	once sync.Once
+	// sockets are the open /ws/execution connections.
+	sockets sync.WaitGroup
+}
+
+// New builds the API.
+func New(cfg Config) *Server {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{cfg: cfg, log: cfg.Logger, mux: http.NewServeMux(), done: make(chan struct{})}
+	for _, r := range s.routes() {
+		s.mux.Handle(r.method+" "+r.path, s.handler(r))
+	}
+	s.mux.Handle("GET "+api.PathExecution, http.HandlerFunc(s.execution))
+	s.mux.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, r, api.Errorf(api.NotFound, "no route %s %s; see %s", r.Method, r.URL.Path, api.PathOpenAPI))
+	}))
+	return s
+}
+
+// ServeHTTP checks the Host header before anything else.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// The socket says so with a close code of its own.
+	if !s.hostAllowed(r.Host) && r.URL.Path != api.PathExecution {
+		s.fail(w, r, api.Errorf(api.Misdirected, "this control plane doesn't answer to the name %q; allow it with CDUI_ALLOWED_HOSTS", r.Host))
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// Close ends long polls and sockets and waits for the sockets.
+func (s *Server) Close() {
+	s.once.Do(func() { close(s.done) })
+	s.sockets.Wait()
+}
+
+// route is one entry of the table. Exactly one of call and serve is set: call
+// answers with a JSON document, serve writes the response itself.
+type route struct {
+	method, path string
+	doc          string
+	status       int
+	// request and response are zero values of the bodies' types, nil for none.
+	request, response any
+	params            []param
+	call              func(r *http.Request) (any, error)
+	serve             func(w http.ResponseWriter, r *http.Request) error
+}
+
+// param is a query parameter, for the OpenAPI document.
+type param struct {
+	name, kind, doc string
+	repeated        bool
+}
+
+func (s *Server) handler(rt route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := s.authorise(r); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, s.cfg.BodyCap)
+		if rt.serve != nil {
+			if err := rt.serve(w, r); err != nil {
+				s.fail(w, r, err)
+			}
+			return
+		}
+		body, err := rt.call(r)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		status := rt.status
+		if status == 0 {
+			status = http.StatusOK
+		}
+		s.write(w, status, body)
+	})
+}
+
+func (s *Server) write(w http.ResponseWriter, status int, body any) {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		s.log.Error("encode reply", "error", err)
+		http.Error(w, `{"error":{"code":"internal","message":"the reply could not be encoded"}}`, http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(raw, '\n')) // the caller is gone; nobody to tell
+}
+
+// fail answers with the error envelope. What is no *api.Error is logged and
+// not sent.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	var e *api.Error
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		e = api.Errorf(api.TooLarge, "the request's body is larger than %d bytes", tooLarge.Limit).With("limit", tooLarge.Limit)
+	case errors.As(err, &e):
+	case errors.Is(err, store.ErrNotFound):
+		e = api.Errorf(api.NotFound, "%v", store.ErrNotFound)
+	case errors.Is(err, store.ErrFull):
+		e = api.Errorf(api.StorageFull, "%v", err)
+	case errors.Is(err, store.ErrBusy):
+		e = api.Errorf(api.StorageBusy, "%v", err)
+	case r.Context().Err() != nil:
+		return
+	default:
+		s.log.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+		e = api.Errorf(api.Internal, "the control plane could not answer; its log says why")
+	}
+	s.write(w, e.Code.Status(), api.ErrorBody{Error: e})
+}
+
+// decode reads a JSON body. An empty one leaves v as it is when optional.
+func decode(r *http.Request, v any, optional bool) error {
+	dec := json.NewDecoder(r.Body)
+	err := dec.Decode(v)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case err == nil:
+		if dec.More() {
+			return api.Errorf(api.Unreadable, "the body holds more than one JSON document")
+		}
+		return nil
+	case errors.As(err, &tooLarge):
+		return err
+	case optional && r.ContentLength == 0:
+		return nil
+	}
+	return api.Errorf(api.Unreadable, "the body is not the JSON that this route takes: %v", err)
+}

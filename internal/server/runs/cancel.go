@@ -1,0 +1,123 @@
+package runs
+
+import (
+	"context"
+	"time"
+
+	"cdui/internal/api"
+	"cdui/internal/protocol"
+	"cdui/internal/run"
+	"cdui/internal/store"
+)
+
+// scriptKillDelay is how long after the grace a script is killed (K-07).
+const scriptKillDelay = 5 * time.Second
+
+func terminalEvent(status run.Status, f protocol.Finished, ts time.Time) store.Event {
+	ev := store.Event{TS: ts}
+	switch status {
+	case run.Succeeded:
+		ev.Type, ev.Payload = run.EventExecutionComplete, run.ExecutionComplete()
+	case run.Failed:
+		ev.Type, ev.Payload = run.EventExecutionError, run.ExecutionError(f.Error, "", nil)
+	default:
+		ev.Type, ev.Payload = run.EventExecutionStopped, run.ExecutionStopped(status)
+	}
+	return ev
+}
+
+// Cancel asks a run to stop. A waiting run ends at once; an executing one gets
+// grace (negative: the default), or is killed at once by force. Cancelling a
+// run that has ended is no error and says so.
+func (s *Service) Cancel(ctx context.Context, id string, grace time.Duration, force bool) (api.CancelReply, error) {
+	if grace < 0 {
+		grace = s.cfg.Grace
+	}
+	s.mu.Lock()
+	e := s.runs[id]
+	if e == nil {
+		s.mu.Unlock()
+		row, err := s.cfg.Store.Run(ctx, id)
+		if err != nil {
+			return api.CancelReply{}, storeError(err)
+		}
+		return api.CancelReply{RunID: id, Status: row.Status}, nil
+	}
+	if e.phase == waiting {
+		return s.cancelWaiting(ctx, e)
+	}
+	e.cancel = &cancelOrder{grace: grace, force: force}
+	if e.phase == executing {
+		s.forwardCancel(e)
+	}
+	ts := now()
+	first := e.row.CancelRequestedAt == nil
+	e.row.CancelRequestedAt = &ts
+	status := e.row.Status
+	s.mu.Unlock()
+	if first {
+		// The order is already on its way; writing it down lets a later process
+		// of the control plane repeat it. A full disk must not stop a cancel.
+		if _, err := s.cfg.Store.Apply(ctx, store.Change{RunID: id, RequireActive: true, Patch: &store.Patch{CancelRequestedAt: &ts}}); err != nil {
+			s.log.Warn("note cancel", "run_id", id, "error", err)
+		}
+	}
+	s.cfg.Notify(id)
+	return api.CancelReply{RunID: id, Status: status, Cancelled: true, GraceS: grace.Seconds()}, nil
+}
+
+// cancelWaiting ends a run that has no child. It is called with mu held and
+// lets go of it.
+func (s *Service) cancelWaiting(ctx context.Context, e *entry) (api.CancelReply, error) {
+	status, _ := run.Next(e.row.Status, run.CancelWaiting)
+	e.phase = ending
+	s.dequeue(e)
+	s.mu.Unlock()
+	s.schedule()
+
+	ts, class := now(), run.EndCancel
+	_, err := s.cfg.Store.Apply(ctx, store.Change{
+		RunID: e.row.ID, RequireActive: true, End: true,
+		Patch:  &store.Patch{Status: &status, EndClass: &class, FinishedAt: &ts, CancelRequestedAt: &ts},
+		Events: []store.Event{terminalEvent(status, protocol.Finished{}, ts)},
+	})
+	if err != nil {
+		s.mu.Lock()
+		s.enqueue(e)
+		s.mu.Unlock()
+		s.settleAfter(ctx, e.row.ID)
+		s.schedule()
+		return api.CancelReply{}, storeError(err)
+	}
+	s.mu.Lock()
+	e.row.Status, e.row.EndClass, e.row.FinishedAt, e.row.CancelRequestedAt = status, class, &ts, &ts
+	delete(s.runs, e.row.ID)
+	row := e.row
+	s.mu.Unlock()
+	s.cfg.Notify(row.ID)
+	s.cfg.Ended(row)
+	s.settleDependents(ctx, row.ID)
+	return api.CancelReply{RunID: row.ID, Status: status, Cancelled: true}, nil
+}
+
+// forwardCancel passes the order on to the executor. The caller holds mu.
+func (s *Service) forwardCancel(e *entry) {
+	order := *e.cancel
+	id := e.row.ID
+	wait := order.grace
+	if e.program.Command == nil {
+		wait += scriptKillDelay
+	}
+	if order.force {
+		wait = 0
+	}
+	e.deadline = now().Add(wait)
+	if s.closed {
+		return
+	}
+	s.wg.Go(func() {
+		if err := s.cfg.Executor.Cancel(s.ctx, id, order.grace, order.force); err != nil {
+			s.log.Warn("forward cancel", "run_id", id, "error", err)
+		}
+	})
+}

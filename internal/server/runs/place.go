@@ -1,0 +1,215 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"cdui/internal/api"
+	"cdui/internal/protocol"
+	"cdui/internal/run"
+	"cdui/internal/store"
+)
+
+const (
+	retryFirst = 250 * time.Millisecond
+	retryMost  = 10 * time.Second
+)
+
+// persist runs a commit until it goes through: a full or locked disk delays it.
+// It gives up when the service closes or the change has lost its meaning.
+func (s *Service) persist(what, runID string, apply func(ctx context.Context) error) error {
+	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
+		err := apply(s.ctx)
+		if err == nil || s.ctx.Err() != nil || errors.Is(err, store.ErrNotActive) || errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		s.log.Warn("commit delayed", "what", what, "run_id", runID, "error", err)
+		select {
+		case <-time.After(wait):
+		case <-s.ctx.Done():
+			return s.ctx.Err()
+		}
+	}
+}
+
+// place commits the placement that the scheduler decided, then hands the run
+// to the executor.
+func (s *Service) place(e *entry) {
+	s.mu.Lock()
+	row := e.row
+	s.mu.Unlock()
+	status, _ := run.Next(row.Status, run.Place)
+	attempt, started := row.Attempt+1, now()
+	change := store.Change{
+		RunID:         row.ID,
+		RequireActive: true,
+		Patch:         &store.Patch{Status: &status, Attempt: &attempt},
+	}
+	if row.StartedAt == nil {
+		change.Patch.StartedAt = &started
+		change.Events = []store.Event{{Type: run.EventExecutionStart, Payload: run.ExecutionStart(row.ID), TS: started}}
+	} else {
+		detail := json.RawMessage(fmt.Sprintf(`{"attempt":%d}`, attempt))
+		change.Events = []store.Event{{Type: run.EventRunWarning, Payload: run.Warning("placed_again", detail, ""), TS: started}}
+	}
+	err := s.persist("placement", row.ID, func(ctx context.Context) error {
+		_, err := s.cfg.Store.Apply(ctx, change)
+		return err
+	})
+	if err != nil {
+		s.log.Error("place", "run_id", row.ID, "error", err)
+		return // the service closes: the row is still queued and keeps its place
+	}
+	s.mu.Lock()
+	e.row.Status, e.row.Attempt = status, attempt
+	if e.row.StartedAt == nil {
+		e.row.StartedAt = &started
+	}
+	e.recorded = 0
+	job := s.job(e)
+	s.mu.Unlock()
+	s.cfg.Notify(row.ID)
+
+	if err := s.cfg.Executor.Start(s.ctx, job, s); err != nil {
+		if s.ctx.Err() != nil {
+			return // the next process finds the row running without a child and places it again
+		}
+		s.log.Error("start", "run_id", row.ID, "error", err)
+		s.wg.Go(func() { s.failedToStart(e, attempt, err) })
+		return
+	}
+	s.mu.Lock()
+	if e.phase == placing {
+		e.phase = executing
+	}
+	if e.cancel != nil {
+		s.forwardCancel(e)
+	}
+	s.mu.Unlock()
+}
+
+// failedToStart ends a run whose executor could not start it.
+func (s *Service) failedToStart(e *entry, attempt int, cause error) {
+	f := protocol.Finished{Status: string(run.Failed), EndClass: string(run.EndServer), Error: cause.Error()}
+	var coded interface{ EndClass() run.EndClass }
+	if errors.As(cause, &coded) {
+		f.EndClass = string(coded.EndClass())
+	}
+	s.mu.Lock()
+	if e.cancel != nil {
+		f = protocol.Finished{Status: string(run.Cancelled), EndClass: string(run.EndCancel)}
+	}
+	s.mu.Unlock()
+	err := s.persist("end", e.row.ID, func(ctx context.Context) error {
+		return s.end(ctx, e, attempt, f, 0)
+	})
+	if err != nil && s.ctx.Err() == nil {
+		s.log.Error("end", "run_id", e.row.ID, "error", err)
+	}
+}
+
+// NeverStarted implements Sink: the placement reached no child.
+func (s *Service) NeverStarted(ctx context.Context, runID string, attempt int) error {
+	e, err := s.held(runID, attempt)
+	if err != nil {
+		return err
+	}
+	e.record.Lock()
+	defer e.record.Unlock()
+	s.mu.Lock()
+	next, ok := run.Next(e.row.Status, run.Requeue)
+	cancelled := e.cancel != nil
+	s.mu.Unlock()
+	if cancelled {
+		return s.end(ctx, e, attempt, protocol.Finished{Status: string(run.Cancelled), EndClass: string(run.EndCancel)}, 0)
+	}
+	if !ok {
+		return ErrGone
+	}
+	if _, err := s.cfg.Store.Apply(ctx, store.Change{
+		RunID: runID, RequireActive: true, RequireAttempt: attempt, Patch: &store.Patch{Status: &next},
+	}); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	e.row.Status = next
+	s.release(e)
+	s.enqueue(e)
+	s.mu.Unlock()
+	s.cfg.Notify(runID)
+	s.schedule()
+	return nil
+}
+
+// held finds an executing run by id and attempt.
+func (s *Service) held(runID string, attempt int) (*entry, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.runs[runID]
+	if e == nil || e.phase == waiting || e.row.Attempt != attempt {
+		return nil, fmt.Errorf("run %s, attempt %d: %w", runID, attempt, ErrGone)
+	}
+	return e, nil
+}
+
+// Hold keeps a waiting run from starting; Release lets it queue, whatever it
+// was held back for.
+func (s *Service) Hold(ctx context.Context, id string) (api.RunState, error) {
+	return s.setHold(ctx, id, true)
+}
+
+// Release undoes Hold, and lets a run go that waits for others.
+func (s *Service) Release(ctx context.Context, id string) (api.RunState, error) {
+	return s.setHold(ctx, id, false)
+}
+
+func (s *Service) setHold(ctx context.Context, id string, hold bool) (api.RunState, error) {
+	verb := map[bool]string{true: "held", false: "released"}[hold]
+	s.mu.Lock()
+	e := s.runs[id]
+	if e == nil || e.phase != waiting {
+		status := run.Running
+		if e != nil {
+			status = e.row.Status
+		}
+		s.mu.Unlock()
+		if e == nil {
+			row, err := s.cfg.Store.Run(ctx, id)
+			if err != nil {
+				return api.RunState{}, storeError(err)
+			}
+			status = row.Status
+		}
+		return api.RunState{}, api.Errorf(api.Conflict, "run %s is %s; only a waiting run can be %s", run.Short(id), status, verb).
+			With("status", status)
+	}
+	before, aside := e.row.Options, e.aside
+	after := before
+	after.Hold = hold
+	if !hold {
+		after.After = []run.After{}
+	}
+	e.row.Options, e.aside = after, nil
+	s.dequeue(e)
+	s.enqueue(e)
+	s.mu.Unlock()
+
+	_, err := s.cfg.Store.Apply(ctx, store.Change{RunID: id, RequireActive: true, Patch: &store.Patch{Options: &after}})
+	if err != nil {
+		s.mu.Lock()
+		if e.phase == waiting {
+			e.row.Options, e.aside = before, aside
+			s.dequeue(e)
+			s.enqueue(e)
+		}
+		s.mu.Unlock()
+		return api.RunState{}, storeError(err)
+	}
+	s.settleAfter(ctx, id)
+	s.cfg.Notify(id)
+	s.schedule()
+	return api.RunState{RunID: id, Status: run.Queued, Held: hold}, nil
+}

@@ -1,0 +1,129 @@
+package runs
+
+import (
+	"slices"
+	"sort"
+	"strings"
+
+	"cdui/internal/run"
+	"cdui/internal/scheduler"
+)
+
+// queue is one FIFO. Its slice is handed to the scheduler as it is: entries are
+// only appended, cut from the front or replaced by a fresh slice, so a
+// snapshot never sees one change.
+type queue struct {
+	waiting []scheduler.Waiting
+}
+
+func (q *queue) index(seq int64) (int, bool) {
+	i := sort.Search(len(q.waiting), func(i int) bool { return q.waiting[i].Seq >= seq })
+	return i, i < len(q.waiting) && q.waiting[i].Seq == seq
+}
+
+func (q *queue) insert(w scheduler.Waiting) {
+	i, there := q.index(w.Seq)
+	switch {
+	case there:
+	case i == len(q.waiting):
+		q.waiting = append(q.waiting, w)
+	default:
+		q.waiting = slices.Concat(q.waiting[:i], []scheduler.Waiting{w}, q.waiting[i:])
+	}
+}
+
+func (q *queue) remove(seq int64) {
+	i, there := q.index(seq)
+	switch {
+	case !there:
+	case i == 0:
+		q.waiting = q.waiting[1:]
+	default:
+		q.waiting = slices.Concat(q.waiting[:i], q.waiting[i+1:])
+	}
+}
+
+// enqueue puts a waiting run into its FIFO, or aside when it is held or waits
+// for other runs; for the latter the caller goes on with settleAfter. The
+// caller holds mu.
+func (s *Service) enqueue(e *entry) {
+	e.phase, e.aside = waiting, nil
+	o := e.row.Options
+	switch {
+	case o.Hold:
+		reason := run.Held()
+		e.aside = &reason
+	case len(o.After) > 0 && !e.afterMet:
+		reason := run.AfterWaits(o.After[0].Run, o.After[0].Condition)
+		e.aside = &reason
+	default:
+		s.join(e)
+	}
+}
+
+// join puts a run that nothing holds back into its FIFO. The caller holds mu.
+func (s *Service) join(e *entry) {
+	q := s.queues[e.row.QueueKey]
+	if q == nil {
+		q = &queue{}
+		s.queues[e.row.QueueKey] = q
+	}
+	q.insert(scheduler.Waiting{RunID: e.row.ID, Seq: e.row.Seq, Slots: e.slots})
+}
+
+// dequeue takes a run out of its FIFO. The caller holds mu.
+func (s *Service) dequeue(e *entry) {
+	q := s.queues[e.row.QueueKey]
+	if q == nil {
+		return
+	}
+	q.remove(e.row.Seq)
+	if len(q.waiting) == 0 {
+		delete(s.queues, e.row.QueueKey)
+		delete(s.reasons, e.row.QueueKey)
+	}
+}
+
+func (s *Service) take(e *entry) {
+	for _, slot := range e.slots {
+		state := s.slots[slot]
+		if state.Cap == 0 {
+			state.Cap = s.cfg.Limits.Cap(slot)
+		}
+		state.Holders = append(slices.Clip(state.Holders), e.row.ID)
+		s.slots[slot] = state
+	}
+}
+
+func (s *Service) release(e *entry) {
+	for _, slot := range e.slots {
+		state := s.slots[slot]
+		state.Holders = slices.DeleteFunc(slices.Clone(state.Holders), func(id string) bool { return id == e.row.ID })
+		s.slots[slot] = state
+	}
+}
+
+// schedule plans and starts what may start.
+func (s *Service) schedule() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || len(s.queues) == 0 {
+		return
+	}
+	snapshot := scheduler.Snapshot{Slots: s.slots, Queues: make([]scheduler.Queue, 0, len(s.queues))}
+	for key, q := range s.queues {
+		snapshot.Queues = append(snapshot.Queues, scheduler.Queue{Key: key, Waiting: q.waiting})
+	}
+	plan := scheduler.Decide(snapshot)
+	s.reasons = plan.Reasons
+	for _, start := range plan.Starts {
+		e := s.runs[start.RunID]
+		s.dequeue(e)
+		s.take(e)
+		e.phase = placing
+		s.wg.Go(func() { s.place(e) })
+	}
+}
+
+// setKey is the queue key of a run that asked for these devices.
+func setKey(devices []string) string { return strings.Join(devices, ",") }

@@ -1,0 +1,156 @@
+package runs
+
+import (
+	"slices"
+	"strings"
+
+	"cdui/internal/api"
+	"cdui/internal/run"
+	"cdui/internal/scheduler"
+)
+
+// View lays what only memory knows over a stored row: where it stands in its
+// queue and why, its child, how far a stop has got.
+func (s *Service) View(row run.Row) api.Run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := api.Run{Row: row}
+	e := s.runs[row.ID]
+	if e != nil {
+		v.Row = e.row
+		v.Progress = e.progress
+	}
+	v.Active = v.Status.Active()
+	if e == nil {
+		return v
+	}
+	if e.phase == waiting {
+		position, reason := s.waitsFor(e)
+		v.QueuePosition = position
+		if reason != nil {
+			v.QueueReason, v.QueueReasonCode, v.QueueReasonParams = reason.Text, reason.Code, reason.Params
+		}
+		return v
+	}
+	if e.pid > 0 {
+		pid := e.pid
+		v.PID = &pid
+	}
+	if !e.deadline.IsZero() {
+		deadline := e.deadline
+		v.StoppingDeadline = &deadline
+	}
+	return v
+}
+
+// waitsFor gives a waiting run's 1-based position in its queue and the reason
+// for its waiting. Runs that stand aside have a reason and no position. The
+// caller holds mu.
+func (s *Service) waitsFor(e *entry) (*int, *run.Reason) {
+	if e.aside != nil {
+		return nil, e.aside
+	}
+	q := s.queues[e.row.QueueKey]
+	if q == nil {
+		return nil, nil
+	}
+	i, there := q.index(e.row.Seq)
+	if !there {
+		return nil, nil
+	}
+	position := i + 1
+	if i > 0 {
+		reason := run.Behind(q.waiting[i-1].RunID, position)
+		return &position, &reason
+	}
+	if reason, ok := s.reasons[e.row.QueueKey]; ok {
+		return &position, &reason
+	}
+	return &position, nil
+}
+
+// Queue lists every queue key that has runs, by name, and every slot's key.
+func (s *Service) Queue() api.Queue {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keys := map[string]*api.QueueKey{}
+	key := func(name string) *api.QueueKey {
+		if keys[name] == nil {
+			keys[name] = &api.QueueKey{Key: name, Cap: s.keyCap(name), Running: []api.QueueEntry{}, Waiting: []api.QueueEntry{}}
+		}
+		return keys[name]
+	}
+	for slot := range s.slots {
+		key(slot.Device)
+	}
+	aside := map[string][]*entry{}
+	for _, e := range s.runs {
+		switch {
+		case e.phase != waiting:
+			k := key(e.row.QueueKey)
+			k.Running = append(k.Running, api.QueueEntry{RunID: e.row.ID, Name: e.row.Name, Status: e.row.Status})
+		case e.aside != nil:
+			aside[e.row.QueueKey] = append(aside[e.row.QueueKey], e)
+		}
+	}
+	for name, q := range s.queues {
+		k := key(name)
+		for _, w := range q.waiting {
+			e := s.runs[w.RunID]
+			position, reason := s.waitsFor(e)
+			k.Waiting = append(k.Waiting, api.QueueEntry{RunID: w.RunID, Name: e.row.Name, Status: e.row.Status, Position: *position, Reason: reason})
+		}
+	}
+	for name, entries := range aside {
+		slices.SortFunc(entries, func(a, b *entry) int { return int(a.row.Seq - b.row.Seq) })
+		for _, e := range entries {
+			k := key(name)
+			k.Waiting = append(k.Waiting, api.QueueEntry{RunID: e.row.ID, Name: e.row.Name, Status: e.row.Status, Reason: e.aside})
+		}
+	}
+	out := api.Queue{Keys: make([]api.QueueKey, 0, len(keys))}
+	for _, k := range keys {
+		slices.SortFunc(k.Running, func(a, b api.QueueEntry) int { return strings.Compare(a.RunID, b.RunID) })
+		out.Keys = append(out.Keys, *k)
+	}
+	slices.SortFunc(out.Keys, func(a, b api.QueueKey) int { return strings.Compare(a.Key, b.Key) })
+	return out
+}
+
+// keyCap is how many runs of one key may execute at once. The caller holds mu.
+func (s *Service) keyCap(name string) int {
+	name = strings.TrimPrefix(name, "any/")
+	least := 0
+	for _, d := range strings.Split(name, ",") {
+		c := s.slots[scheduler.Slot{Worker: scheduler.Local, Device: d}].Cap
+		if least == 0 || c < least {
+			least = c
+		}
+	}
+	return least
+}
+
+// Slots tells what each local device takes and holds.
+func (s *Service) Slots() map[string]scheduler.SlotState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[string]scheduler.SlotState, len(s.slots))
+	for slot, state := range s.slots {
+		out[slot.Device] = state
+	}
+	return out
+}
+
+// Counts gives how many runs execute and how many wait.
+func (s *Service) Counts() (executing, queued int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.runs {
+		if e.phase == waiting {
+			queued++
+		} else {
+			executing++
+		}
+	}
+	return executing, queued
+}

@@ -1,0 +1,125 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"cdui/internal/protocol"
+	"cdui/internal/run"
+	"cdui/internal/store"
+)
+
+// Record implements Sink.
+func (s *Service) Record(ctx context.Context, runID string, attempt int, records []protocol.Record) error {
+	e, err := s.held(runID, attempt)
+	if err != nil {
+		return err
+	}
+	e.record.Lock()
+	defer e.record.Unlock()
+	c := convert(e.recorded, records, s.cfg.PayloadCap, s.cfg.Store.NextArtifactID)
+	if c.change.RecordedSeq > 0 {
+		if err := s.commitRecords(ctx, e, attempt, &c); err != nil {
+			return err
+		}
+	}
+	if c.finished != nil {
+		return s.end(ctx, e, attempt, *c.finished, c.finishedSeq)
+	}
+	return nil
+}
+
+// commitRecords stores a batch and lets the mirror learn from it.
+func (s *Service) commitRecords(ctx context.Context, e *entry, attempt int, c *converted) error {
+	c.change.RunID, c.change.Attempt = e.row.ID, attempt
+	c.change.RequireActive, c.change.RequireAttempt = true, attempt
+	s.mu.Lock()
+	facts := e.row.Facts
+	s.mu.Unlock()
+	if c.started != nil {
+		facts = mergeFacts(facts, startedFacts(c.started))
+	}
+	if facts = mergeFacts(append([]json.RawMessage{facts}, c.facts...)...); c.started != nil || len(c.facts) > 0 {
+		c.change.Patch = &store.Patch{Facts: facts}
+	}
+	if _, err := s.cfg.Store.Apply(ctx, c.change); err != nil {
+		if errors.Is(err, store.ErrNotActive) || errors.Is(err, store.ErrNotFound) {
+			return errors.Join(ErrGone, err)
+		}
+		return err
+	}
+	e.recorded = c.change.RecordedSeq
+	s.mu.Lock()
+	if c.change.Patch != nil {
+		e.row.Facts = facts
+	}
+	if c.started != nil {
+		e.pid = c.started.PID
+	}
+	if c.progress != nil {
+		e.progress = c.progress
+	}
+	s.mu.Unlock()
+	s.cfg.Notify(e.row.ID)
+	return nil
+}
+
+// Lost implements Sink.
+func (s *Service) Lost(ctx context.Context, runID string, attempt int, loss Loss) error {
+	e, err := s.held(runID, attempt)
+	if err != nil {
+		return err
+	}
+	e.record.Lock()
+	defer e.record.Unlock()
+	return s.end(ctx, e, attempt, protocol.Finished{
+		Status: string(run.Interrupted), EndClass: string(loss.EndClass), Error: loss.Text,
+	}, 0)
+}
+
+// end closes a run: its slots are free before the terminal event and the row,
+// which commit together. When the commit fails the run stays closed in memory
+// and the caller reports again.
+func (s *Service) end(ctx context.Context, e *entry, attempt int, f protocol.Finished, seq uint64) error {
+	signal, ok := run.EndSignal(run.Status(f.Status))
+	if !ok {
+		signal, f.EndClass = run.EndFailed, string(run.EndServer)
+		f.Error = "the run's supervisor reported the unknown status " + f.Status
+	}
+	s.mu.Lock()
+	status, ok := run.Next(e.row.Status, signal)
+	if !ok {
+		s.mu.Unlock()
+		return ErrGone
+	}
+	if e.phase != ending {
+		e.phase = ending
+		s.release(e)
+	}
+	facts := mergeFacts(e.row.Facts, endFacts(f))
+	s.mu.Unlock()
+	s.schedule()
+
+	ts, class := now(), run.EndClass(f.EndClass)
+	change := store.Change{
+		RunID: e.row.ID, Attempt: attempt, RecordedSeq: seq, RequireActive: true, RequireAttempt: attempt, End: true,
+		Patch:  &store.Patch{Status: &status, Error: &f.Error, EndClass: &class, FinishedAt: &ts, Facts: facts},
+		Events: []store.Event{terminalEvent(status, f, ts)},
+	}
+	if _, err := s.cfg.Store.Apply(ctx, change); err != nil {
+		if !errors.Is(err, store.ErrNotActive) && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+	}
+	s.mu.Lock()
+	e.row.Status, e.row.Error, e.row.EndClass, e.row.FinishedAt, e.row.Facts = status, f.Error, class, &ts, facts
+	delete(s.runs, e.row.ID)
+	row := e.row
+	s.mu.Unlock()
+	s.cfg.Notify(row.ID)
+	s.cfg.Ended(row)
+	s.settleDependents(ctx, row.ID)
+	s.schedule()
+	return nil
+}

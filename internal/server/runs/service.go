@@ -1,0 +1,297 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"cdui/internal/device"
+	"cdui/internal/graph"
+	"cdui/internal/protocol"
+	"cdui/internal/run"
+	"cdui/internal/scheduler"
+	"cdui/internal/store"
+)
+
+// Store is what the service needs of the database.
+type Store interface {
+	Apply(ctx context.Context, changes ...store.Change) ([]store.Result, error)
+	NextArtifactID() int64
+	Run(ctx context.Context, id string) (run.Row, error)
+	ByKey(ctx context.Context, key string) (run.Row, error)
+	Graph(ctx context.Context, id string) (json.RawMessage, error)
+	Active(ctx context.Context) ([]run.Row, error)
+}
+
+// Executor carries out placed runs. Reports come back through the Sink.
+type Executor interface {
+	// Start hands a placed run over and returns once it is under way. An
+	// error means that nothing was started and nothing is left behind.
+	Start(ctx context.Context, job Job, sink Sink) error
+	// Adopt takes over runs that an earlier process of the control plane had
+	// placed. It answers for each through the sink: more records, Lost, or
+	// NeverStarted.
+	Adopt(ctx context.Context, jobs []Job, sink Sink) error
+	// Cancel asks a run to stop within grace; force kills it at once.
+	Cancel(ctx context.Context, runID string, grace time.Duration, force bool) error
+}
+
+// Sink takes what executors report. Its methods return once the report is on
+// disk; an error means that the executor must report again.
+type Sink interface {
+	// Record takes records in order. Those that were recorded before are
+	// dropped. ErrGone: the run is none of ours any more.
+	Record(ctx context.Context, runID string, attempt int, records []protocol.Record) error
+	// Lost ends a run whose supervisor is gone without a word.
+	Lost(ctx context.Context, runID string, attempt int, loss Loss) error
+	// NeverStarted puts a run whose placement reached no child back in line.
+	NeverStarted(ctx context.Context, runID string, attempt int) error
+}
+
+// Job is a placed run, ready to execute.
+type Job struct {
+	Row     run.Row
+	Program graph.Program
+	Grace   time.Duration
+}
+
+// Loss says how a run was lost.
+type Loss struct {
+	EndClass run.EndClass
+	Text     string
+}
+
+// ErrGone is returned for a run, or an attempt of it, that the service does
+// not hold: it has ended or was removed.
+var ErrGone = errors.New("the run is not active")
+
+// Config is what a Service is made of. All fields but Logger are required.
+type Config struct {
+	Store    Store
+	Executor Executor
+	Limits   scheduler.Limits
+	// Devices gives the machine's present inventory.
+	Devices    func() device.Inventory
+	PayloadCap int
+	Grace      time.Duration
+	// Notify is called after each commit that changed a run.
+	Notify func(runID string)
+	// Ended is called after a run's terminal commit.
+	Ended  func(row run.Row)
+	Logger *slog.Logger
+}
+
+// Service is the run service.
+type Service struct {
+	cfg    Config
+	log    *slog.Logger
+	ctx    context.Context //nolint:containedctx // the service's own life, cancelled by Close
+	stop   context.CancelFunc
+	wg     sync.WaitGroup
+	keyed  sync.Mutex // serialises submits that carry a key
+	mu     sync.Mutex
+	closed bool
+	runs   map[string]*entry
+	queues map[string]*queue
+	slots  map[scheduler.Slot]scheduler.SlotState
+	// reasons says for each key why its head waits; from the last plan.
+	reasons map[string]run.Reason
+	// dependents maps a run to those that wait for its end.
+	dependents map[string]map[string]bool
+}
+
+type phase int
+
+const (
+	waiting phase = iota
+	placing
+	executing
+	ending
+)
+
+// entry is an active run in memory.
+type entry struct {
+	row     run.Row
+	program graph.Program
+	slots   []scheduler.Slot
+	phase   phase
+	// aside is why a waiting run doesn't stand in its queue.
+	aside *run.Reason
+	// afterMet: the runs that this one waited for have ended as it asked.
+	afterMet bool
+
+	// record serialises Record for this run; it guards recorded.
+	record   sync.Mutex
+	recorded uint64
+
+	cancel   *cancelOrder
+	deadline time.Time
+	pid      int
+	progress json.RawMessage
+}
+
+type cancelOrder struct {
+	grace time.Duration
+	force bool
+}
+
+// New builds a service that owns nothing yet; Load fills it.
+func New(cfg Config) *Service {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Notify == nil {
+		cfg.Notify = func(string) {}
+	}
+	if cfg.Ended == nil {
+		cfg.Ended = func(run.Row) {}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	return &Service{
+		cfg: cfg, log: cfg.Logger, ctx: ctx, stop: stop,
+		runs: map[string]*entry{}, queues: map[string]*queue{},
+		slots: map[scheduler.Slot]scheduler.SlotState{}, reasons: map[string]run.Reason{},
+		dependents: map[string]map[string]bool{},
+	}
+}
+
+// Load takes over the active rows that an earlier process left: waiting runs
+// keep their place, placed ones are adopted by the executor. Then it plans.
+func (s *Service) Load(ctx context.Context) error {
+	rows, err := s.cfg.Store.Active(ctx)
+	if err != nil {
+		return fmt.Errorf("load active runs: %w", err)
+	}
+	s.RefreshDevices()
+	var jobs []Job
+	for _, row := range rows {
+		e, err := s.adopt(row)
+		if err != nil {
+			return fmt.Errorf("load run %s: %w", row.ID, err)
+		}
+		if e.phase == executing {
+			jobs = append(jobs, s.job(e))
+		}
+	}
+	for _, row := range rows {
+		s.settleAfter(ctx, row.ID)
+	}
+	if err := s.cfg.Executor.Adopt(s.ctx, jobs, s); err != nil {
+		return fmt.Errorf("adopt running runs: %w", err)
+	}
+	s.mu.Lock()
+	for _, j := range jobs {
+		if e := s.runs[j.Row.ID]; e != nil && e.cancel != nil {
+			s.forwardCancel(e)
+		}
+	}
+	s.mu.Unlock()
+	s.schedule()
+	return nil
+}
+
+// adopt puts a stored row back into memory.
+func (s *Service) adopt(row run.Row) (*entry, error) {
+	env, err := graph.ParseEnvelope(row.Graph)
+	if err != nil {
+		return nil, err
+	}
+	program, _, err := env.Program()
+	if err != nil {
+		return nil, err
+	}
+	e := &entry{row: row, program: program, recorded: row.RecordedSeq}
+	if row.CancelRequestedAt != nil {
+		e.cancel = &cancelOrder{grace: s.cfg.Grace}
+	}
+	e.slots = localSlots(row.Devices)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runs[row.ID] = e
+	if row.Status == run.Queued {
+		s.enqueue(e)
+		return e, nil
+	}
+	e.phase = executing
+	s.take(e)
+	return e, nil
+}
+
+func (s *Service) job(e *entry) Job {
+	return Job{Row: e.row, Program: e.program, Grace: s.cfg.Grace}
+}
+
+// RefreshDevices makes slots of the machine's present devices. A device that
+// went away keeps its slot while a run holds it.
+func (s *Service) RefreshDevices() {
+	inv := s.cfg.Devices()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for slot, state := range s.slots {
+		if !inv.Has(slot.Device) && len(state.Holders) == 0 {
+			delete(s.slots, slot)
+		}
+	}
+	for _, d := range inv {
+		slot := scheduler.Slot{Worker: scheduler.Local, Device: d.Device}
+		state := s.slots[slot]
+		state.Cap = s.cfg.Limits.Cap(slot)
+		s.slots[slot] = state
+	}
+}
+
+// DevicesChanged refreshes the slots and plans anew.
+func (s *Service) DevicesChanged() {
+	s.RefreshDevices()
+	s.schedule()
+}
+
+// CancelAll asks every active run to stop within grace.
+func (s *Service) CancelAll(ctx context.Context, grace time.Duration) {
+	s.mu.Lock()
+	ids := make([]string, 0, len(s.runs))
+	for id := range s.runs {
+		ids = append(ids, id)
+	}
+	s.mu.Unlock()
+	for _, id := range ids {
+		if _, err := s.Cancel(ctx, id, grace, false); err != nil {
+			s.log.Warn("cancel at shutdown", "run_id", id, "error", err)
+		}
+	}
+}
+
+// Executing counts the runs that have been placed and have not ended.
+func (s *Service) Executing() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, e := range s.runs {
+		if e.phase != waiting {
+			n++
+		}
+	}
+	return n
+}
+
+// Close stops planning and waits for everything that is under way in the
+// service. Executing runs go on without it.
+func (s *Service) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.stop()
+	s.wg.Wait()
+}
+
+func localSlots(devices []string) []scheduler.Slot {
+	slots := make([]scheduler.Slot, len(devices))
+	for i, d := range devices {
+		slots[i] = scheduler.Slot{Worker: scheduler.Local, Device: d}
+	}
+	return slots
+}
