@@ -97,6 +97,7 @@ type DBCheck struct {
 	Findings []string `json:"findings"`
 	Runs     int64    `json:"runs"`
 	Events   int64    `json:"events"`
+	Bytes    int64    `json:"bytes"`
 }
 
 // BackupRequest names the file that a backup goes to, on the server's machine.

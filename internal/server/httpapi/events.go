@@ -1,9 +1,7 @@
 package httpapi
 
 import (
-	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -99,15 +97,10 @@ func (s *Server) dbCheck(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := api.DBCheck{OK: len(report.Findings) == 0, Findings: []string{}, Runs: report.Runs, Events: report.Events}
-	for _, f := range report.Findings {
-		text := f.Text
-		if f.Run != "" {
-			text = "run " + run.Short(f.Run) + ": " + f.Text
-		}
-		out.Findings = append(out.Findings, text)
-	}
-	return out, nil
+	return api.DBCheck{
+		OK: len(report.Findings) == 0, Findings: append([]string{}, report.Findings...), Runs: report.Runs, Events: report.Events,
+		Bytes: report.Bytes,
+	}, nil
 }
 
 func (s *Server) dbBackup(r *http.Request) (any, error) {
@@ -118,14 +111,11 @@ func (s *Server) dbBackup(r *http.Request) (any, error) {
 	if !filepath.IsAbs(req.Path) {
 		return nil, api.Errorf(api.Invalid, "path must be an absolute path, not %q", req.Path)
 	}
-	if err := s.cfg.Store.Backup(r.Context(), req.Path); err != nil {
+	size, err := s.cfg.Store.Backup(r.Context(), req.Path)
+	if err != nil {
 		return nil, api.Errorf(api.Conflict, "%v", err)
 	}
-	info, err := os.Stat(req.Path)
-	if err != nil {
-		return nil, fmt.Errorf("look at the backup: %w", err)
-	}
-	return api.BackupReply{Path: req.Path, Bytes: info.Size()}, nil
+	return api.BackupReply{Path: req.Path, Bytes: size}, nil
 }
 
 // ended tells whether a run has ended.

@@ -6,7 +6,6 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"net/http"
 	"slices"
 	"strconv"
@@ -30,7 +29,11 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	if format != "json" && format != "csv" {
 		return api.Errorf(api.Invalid, "format is %q; use json or csv", format)
 	}
-	out, err := collect(id, q.Get("name"), s.cfg.Store.Metrics(r.Context(), id, q.Get("name")))
+	flushes, err := s.cfg.Store.Metrics(r.Context(), id, q.Get("name"))
+	if err != nil {
+		return err
+	}
+	out, err := collect(id, q.Get("name"), flushes)
 	if err != nil {
 		return err
 	}
@@ -49,12 +52,9 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 }
 
 // collect unpacks stored flushes, ordered by name, then step, then time.
-func collect(id, name string, flushes iter.Seq2[store.Metrics, error]) (api.Metrics, error) {
+func collect(id, name string, flushes []store.Metrics) (api.Metrics, error) {
 	out := api.Metrics{RunID: id, Names: []string{}, Metrics: []api.Metric{}}
-	for f, err := range flushes {
-		if err != nil {
-			return out, err
-		}
+	for _, f := range flushes {
 		var points []childproto.Point
 		if err := json.Unmarshal(f.Points, &points); err != nil {
 			return out, fmt.Errorf("read metrics of run %s: %w", id, err)
