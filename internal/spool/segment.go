@@ -97,3 +97,35 @@ func removeSegment(dir string, first uint64) error {
 	}
 	return err
 }
+
+// Last gives the newest record of dir's spool; false when there is none.
+func Last(dir string) (Record, bool, error) {
+	firsts, err := listSegments(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Record{}, false, nil
+	}
+	if err != nil {
+		return Record{}, false, err
+	}
+	// A newest segment may hold nothing yet.
+	for i := len(firsts) - 1; i >= 0; i-- {
+		r := NewReader(dir, firsts[i]-1)
+		last, found := Record{}, false
+		for {
+			recs, err := r.Next(1, 1)
+			if err != nil {
+				r.Close()
+				return Record{}, false, err
+			}
+			if len(recs) == 0 {
+				break
+			}
+			last, found = recs[0], true
+		}
+		r.Close()
+		if found {
+			return last, true, nil
+		}
+	}
+	return Record{}, false, nil
+}

@@ -1,0 +1,118 @@
+package shim
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"cdui/internal/console"
+	"cdui/internal/shim/wire"
+	"cdui/internal/spool"
+)
+
+// The exit codes of a shim. They tell its host why nothing was started; how a
+// run ended is in its records.
+const (
+	exitOK        = 0
+	exitFailed    = 1
+	exitUsage     = 2
+	ExitIsolation = 3
+)
+
+// Main is `cdui shim`: args are what follows the word, the result is the exit
+// code.
+func Main(args []string) int {
+	start, err := wire.ParseStart(args)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cdui shim:", err)
+		return exitUsage
+	}
+	// A shim lives as long as its run and shares the machine with it.
+	debug.SetGCPercent(50)
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	if start.Isolation == wire.IsolateKeeper && !start.Kept && !start.Probe {
+		return keep(start, log)
+	}
+	iso, err := isolate(start)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cdui shim:", err)
+		return ExitIsolation
+	}
+	defer iso.close()
+	if start.Probe {
+		return exitOK
+	}
+	if err := serve(start, iso, log); err != nil {
+		log.Error("shim ends", "error", err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+// serve runs the shim proper on the inherited descriptors.
+func serve(start wire.Start, iso *isolation, log *slog.Logger) error {
+	syscall.CloseOnExec(wire.LockFD)
+	ln, err := inheritListener()
+	if err != nil {
+		return err
+	}
+	defer ln.Close()
+	r := newRun(start, iso, log)
+	r.signals = make(chan os.Signal, 1)
+	signal.Notify(r.signals, syscall.SIGTERM, syscall.SIGINT)
+	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
+	if start.Kept {
+		r.keeperGone = watchPipe(wire.KeeperFD)
+	}
+	if err := wire.PrepareExit(start.Dir); err != nil {
+		log.Warn("no room is kept for the exit record", "error", err)
+	}
+	r.hosts = acceptHosts(ln)
+	defer r.hosts.close()
+	return r.loop()
+}
+
+func inheritListener() (*net.UnixListener, error) {
+	f := os.NewFile(wire.ListenerFD, "listener")
+	if f == nil {
+		return nil, fmt.Errorf("take over listener: descriptor %d is missing; a shim is started by cdui itself", wire.ListenerFD)
+	}
+	defer f.Close()
+	ln, err := net.FileListener(f)
+	if err != nil {
+		return nil, fmt.Errorf("take over listener: %w", err)
+	}
+	unixLn, ok := ln.(*net.UnixListener)
+	if !ok {
+		ln.Close()
+		return nil, fmt.Errorf("take over listener: descriptor %d is no unix socket", wire.ListenerFD)
+	}
+	unixLn.SetUnlinkOnClose(false)
+	return unixLn, nil
+}
+
+// watchPipe closes the channel that it gives when the other end is gone. The
+// goroutine ends with that, or with the process: the pipe is held for life.
+func watchPipe(fd int) <-chan struct{} {
+	syscall.CloseOnExec(fd)
+	gone := make(chan struct{})
+	f := os.NewFile(uintptr(fd), "keeper")
+	go func() {
+		defer close(gone)
+		_, _ = io.Copy(io.Discard, f)
+	}()
+	return gone
+}
+
+func consoleOptions(s wire.Start) console.Options {
+	return console.Options{HeadBytes: s.ConsoleHead, CapBytes: s.ConsoleCap}
+}
+
+func spoolOptions(s wire.Start) spool.Options {
+	return spool.Options{CapBytes: s.SpoolCap}
+}

@@ -1,0 +1,39 @@
+package proctree
+
+import "syscall"
+
+// Descendants lists the living processes below root, root not included.
+func Descendants(root int) []Process {
+	all := All("/proc")
+	children := map[int][]Process{}
+	for _, p := range all {
+		children[p.PPID] = append(children[p.PPID], p)
+	}
+	var out []Process
+	todo := []int{root}
+	for len(todo) > 0 {
+		for _, p := range children[todo[0]] {
+			if !p.Dead() {
+				out = append(out, p)
+			}
+			todo = append(todo, p.PID)
+		}
+		todo = todo[1:]
+	}
+	return out
+}
+
+// KillBelow stops and then kills every living process below root, and tells
+// how many there were. Processes that fork meanwhile are found by the next
+// call: repeat it until there were none.
+func KillBelow(root int) int {
+	list := Descendants(root)
+	for _, p := range list {
+		Signal(p, syscall.SIGSTOP)
+	}
+	list = Descendants(root)
+	for _, p := range list {
+		Signal(p, syscall.SIGKILL)
+	}
+	return len(list)
+}

@@ -1,0 +1,485 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"cdui/internal/childproto"
+	"cdui/internal/protocol"
+	"cdui/internal/run"
+	"cdui/internal/shim/proctree"
+	"cdui/internal/shim/wire"
+	"cdui/internal/spool"
+)
+
+const (
+	// settleFor is how long what the main child leaves may take to end by
+	// itself, as helpers of a program do that just ended.
+	settleFor = 200 * time.Millisecond
+	// drainFor is how long output may still come once no process is left.
+	drainFor = 2 * time.Second
+	// killEvery is the pause between two rounds of SIGKILL.
+	killEvery = 10 * time.Millisecond
+	// sampleEvery is how often the tree is looked at for its memory groups.
+	sampleEvery = 5 * time.Second
+	// ackWait is how long the end waits for its acknowledgement: with it, the
+	// record is in the database and need not be synced to disk here.
+	ackWait = 50 * time.Millisecond
+	// maxKilledListed bounds the list of killed processes in a record.
+	maxKilledListed = 32
+)
+
+// shimRun is one shim's state. Only loop's goroutine touches it.
+type shimRun struct {
+	start wire.Start
+	iso   *isolation
+	log   *slog.Logger
+
+	hosts      *hosts
+	host       *hostConn
+	signals    chan os.Signal
+	keeperGone <-chan struct{}
+	giveUpAt   time.Time // without an assignment
+
+	a        protocol.Assignment
+	note     wire.Note
+	sink     *sink
+	output   *output
+	reports  *reports
+	child    *child
+	mainSrc  *source
+	reaper   *reaper
+	oom      *oomWatch
+	began    time.Time
+	limitAt  time.Time
+	sampleAt time.Time
+
+	nudgedSeq     uint64
+	nudgedConsole int64
+	nudgedAt      time.Time
+	acked         uint64
+	faulty        int
+	watches       bool
+	said          *childproto.Up
+
+	unstarted *startFault
+	stop      *stopping
+	status    death
+	mainDead  bool
+	treeEmpty bool
+	settleAt  time.Time
+	killAt    time.Time // the next round of SIGKILL
+	stuckAt   time.Time
+	killed    []protocol.KilledProcess
+	stuck     []protocol.KilledProcess
+
+	drained chan struct{}
+	drainBy time.Time
+}
+
+func newRun(start wire.Start, iso *isolation, log *slog.Logger) *shimRun {
+	return &shimRun{start: start, iso: iso, log: log, giveUpAt: time.Now().Add(start.AssignWait)}
+}
+
+// loop serves the host and the child until the run has ended and is recorded.
+func (r *shimRun) loop() error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		if r.over() {
+			return r.finish()
+		}
+		timer.Reset(r.untilNext(time.Now()))
+		var (
+			reports <-chan report
+			deaths  <-chan death
+			grew    <-chan struct{}
+		)
+		if r.child != nil {
+			reports, grew = r.reports.in, r.output.grew
+			if !r.treeEmpty {
+				deaths = r.reaper.deaths
+			}
+		}
+		select {
+		case in := <-r.hosts.in:
+			r.hear(in)
+		case p := <-reports:
+			r.takeReport(p)
+			r.takeReports()
+		case d, ok := <-deaths:
+			r.bury(d, ok)
+		case <-grew:
+		case <-r.drained:
+			r.drainBy = time.Time{}
+			r.drained = nil
+		case <-r.signals:
+			r.cancel(r.a.GraceMS, false)
+		case <-r.keeperGone:
+			r.keeperGone = nil
+			r.stopFor(stoppedByKeeperLoss, 0, true)
+		case <-timer.C:
+		}
+		now := time.Now()
+		if r.a.RunID == "" {
+			if !now.Before(r.giveUpAt) {
+				return fmt.Errorf("wait for an assignment: none came within %s", r.start.AssignWait)
+			}
+			continue
+		}
+		r.tick(now)
+		r.nudge(now)
+	}
+}
+
+// over tells that nothing more can come from the run.
+func (r *shimRun) over() bool {
+	if r.a.RunID == "" {
+		return false
+	}
+	if r.child == nil || len(r.stuck) > 0 {
+		return true
+	}
+	return r.mainDead && r.treeEmpty && r.drained == nil && r.drainBy.IsZero()
+}
+
+// hear takes what a host says. One host speaks at a time: the newest.
+func (r *shimRun) hear(in hostInput) {
+	switch {
+	case in.gone:
+		if r.host == in.from {
+			r.host = nil
+		}
+	case in.msg == nil:
+		if r.host != nil {
+			r.host.send(wire.Message{Op: wire.OpRefused, Code: wire.CodeReplaced, Error: "another host has taken over this run"})
+			r.host.close()
+		}
+		r.host = in.from
+		r.host.send(r.hello())
+		if r.stop != nil {
+			r.host.send(r.stoppingMessage())
+		}
+	case in.from != r.host:
+	default:
+		r.obey(*in.msg)
+	}
+}
+
+func (r *shimRun) hello() wire.Message {
+	m := wire.Message{
+		Op: wire.OpHello, V: wire.Version, RunID: r.a.RunID, Attempt: r.a.Attempt,
+		Isolation: r.iso.way, State: wire.Waiting,
+	}
+	if r.a.RunID != "" {
+		m.PID, m.State = r.note.Child, r.note.State
+		m.Seq, m.Console = r.sink.last(), r.output.written()
+	}
+	return m
+}
+
+func (r *shimRun) obey(m wire.Message) {
+	switch m.Op {
+	case wire.OpAssign:
+		if m.Assignment == nil || r.a.RunID != "" {
+			r.host.send(wire.Message{Op: wire.OpRefused, Code: "assigned", Error: "this shim has its run already"})
+			return
+		}
+		if err := r.assign(*m.Assignment); err != nil {
+			r.log.Error("assignment is refused", "error", err)
+			r.host.send(wire.Message{Op: wire.OpRefused, Code: "failed", Error: err.Error()})
+		}
+	case wire.OpStop:
+		if r.a.RunID == "" {
+			r.giveUpAt = time.Now()
+		}
+	case wire.OpCancel:
+		if r.a.RunID != "" {
+			r.cancel(m.GraceMS, m.Force)
+		}
+	case wire.OpAck:
+		if r.sink == nil || m.Seq <= r.acked {
+			return
+		}
+		r.acked = m.Seq
+		if err := r.sink.w.DeleteThrough(m.Seq); err != nil {
+			r.log.Error("acknowledged records stay", "error", err)
+		}
+	}
+}
+
+// assign starts the run. The note that it is assigned stands before anything
+// of it happens: a shim that dies without it never started the run.
+func (r *shimRun) assign(a protocol.Assignment) error {
+	if a.RunID == "" {
+		return errors.New("assignment names no run")
+	}
+	w, err := spool.OpenWriter(filepath.Join(r.start.Dir, wire.SpoolDir), spoolOptions(r.start))
+	if err != nil {
+		return err
+	}
+	r.began = time.Now()
+	r.note = wire.Note{
+		RunID: a.RunID, Attempt: a.Attempt, State: wire.Assigned, Isolation: r.iso.way,
+		Shim: r.iso.self(), StartedAt: r.began.UTC(),
+	}
+	if err := wire.WriteNote(r.start.Dir, r.note); err != nil {
+		return err
+	}
+	r.a = a
+	r.sink = newSink(w, r.start.SpoolCap, a, r.log)
+	r.output = newOutput(r.start.Dir, consoleOptions(r.start))
+	r.reports = newReports()
+	if r.host != nil {
+		r.host.send(wire.Message{Op: wire.OpAssigned, RunID: a.RunID, Attempt: a.Attempt})
+	}
+	r.launch()
+	return nil
+}
+
+// launch starts the child, or ends the run with why it could not.
+func (r *shimRun) launch() {
+	report, err := r.reports.listen(r.start.Dir)
+	if err != nil {
+		r.sink.warn("no_report_socket", map[string]string{"error": err.Error()}, false)
+	}
+	r.reaper = newReaper()
+	r.oom = newOOMWatch()
+	c, fault := startChild(r.a, childEnv(r.a, report))
+	if fault != nil {
+		r.finishUnstarted(fault)
+		return
+	}
+	r.child = c
+	hostPID := r.iso.hostPID(c.pid)
+	r.oom.note(c.pid, hostPID)
+	go r.output.copy(c.console)
+	if c.up != nil {
+		r.mainSrc = r.reports.addMain(c.up, c.down)
+		r.mainSrc.send(childproto.Down{Type: childproto.DownAssign, RunID: r.a.RunID, Input: r.a.Input})
+	}
+	// It may be in another memory group than the one that it began in.
+	go r.reaper.run(c.pid, func() { r.oom.note(c.pid, hostPID) })
+
+	r.sink.put(protocol.Record{Type: protocol.RunStarted, Started: &protocol.Started{
+		PID: hostPID, VisibleDevices: orEmpty(r.a.VisibleDevices), DeviceAliases: r.a.DeviceAliases, Isolation: r.iso.way,
+	}}, false)
+	if r.reportsNode() {
+		r.sink.event(run.EventNodeStatus, run.NodeStatus(r.a.NodeID, run.NodeRunning, "", ""), false)
+	}
+	now := time.Now()
+	if r.a.MaxRunMS > 0 {
+		r.limitAt = r.began.Add(time.Duration(r.a.MaxRunMS) * time.Millisecond)
+	}
+	r.sampleAt = now.Add(sampleEvery / 5)
+	r.note.State, r.note.Child = wire.Running, hostPID
+	if err := wire.WriteNote(r.start.Dir, r.note); err != nil {
+		r.log.Warn("note is not renewed", "error", err)
+	}
+}
+
+// reportsNode tells whether the shim speaks for the run's one node; a graph's
+// child speaks for its own.
+func (r *shimRun) reportsNode() bool { return r.a.Kind != protocol.KindGraph && r.a.NodeID != "" }
+
+func orEmpty(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}
+
+// takeReports takes what else is waiting, so that one nudge serves for all.
+func (r *shimRun) takeReports() {
+	for range 256 {
+		select {
+		case p := <-r.reports.in:
+			r.takeReport(p)
+		default:
+			return
+		}
+	}
+}
+
+func (r *shimRun) takeReport(p report) {
+	if p.faulty {
+		r.faulty++
+		return
+	}
+	up := p.up
+	switch up.Type {
+	case childproto.UpHello:
+		r.watches = r.watches || up.WatchesCancel
+		if up.WatchesCancel && r.stop != nil {
+			p.from.send(r.cancelLine())
+		}
+	case childproto.UpEvent:
+		if up.Event == "" || run.TerminalEvent(up.Event) || up.Event == run.EventExecutionStart {
+			r.faulty++
+			return
+		}
+		r.sink.event(up.Event, up.Payload, false)
+	case childproto.UpMetrics:
+		r.faulty += r.sink.addPoints(up.Points, time.Now())
+	case childproto.UpArtifact:
+		path := up.Path
+		if path != "" && !filepath.IsAbs(path) {
+			path = filepath.Join(r.a.Dir, path)
+		}
+		r.sink.put(protocol.Record{Type: protocol.Artifact, Kind: up.Kind, Path: path, Meta: up.Meta, NodeID: r.nodeOf(up)}, false)
+	case childproto.UpWarning:
+		r.sink.put(protocol.Record{Type: protocol.Warning, Kind: up.Kind, Meta: up.Meta, NodeID: r.nodeOf(up)}, false)
+	case childproto.UpFacts:
+		r.sink.put(protocol.Record{Type: protocol.RunFacts, Facts: up.Facts}, false)
+	case childproto.UpMemoryLimit:
+		if len(up.MemoryLimit) > 0 {
+			facts := slices.Concat([]byte(`{"memory_limit":`), up.MemoryLimit, []byte(`}`))
+			r.sink.put(protocol.Record{Type: protocol.RunFacts, Facts: facts}, false)
+		}
+	case childproto.UpFinished:
+		if p.from.main {
+			r.said = &up
+		}
+	}
+}
+
+func (r *shimRun) nodeOf(up childproto.Up) string {
+	if up.NodeID == "" {
+		return r.sink.nodeID
+	}
+	return up.NodeID
+}
+
+// bury takes the main child's death, or the news that no process is left.
+func (r *shimRun) bury(d death, ok bool) {
+	now := time.Now()
+	if ok {
+		r.status, r.mainDead = d, true
+		if r.stop == nil {
+			r.settleAt = now.Add(settleFor)
+		}
+		return
+	}
+	if !r.iso.complete() {
+		// Whoever lost its parent may be anywhere.
+		r.startKilling(now)
+	}
+	r.treeEmpty = true
+	r.settleAt, r.killAt, r.stuckAt = time.Time{}, time.Time{}, time.Time{}
+	r.reports.finish()
+	drained := make(chan struct{})
+	r.drained, r.drainBy = drained, now.Add(drainFor)
+	go func() {
+		defer close(drained)
+		r.reports.wg.Wait()
+		<-r.output.done
+	}()
+}
+
+// tick does what is due.
+func (r *shimRun) tick(now time.Time) {
+	if r.child == nil {
+		return
+	}
+	if due := r.sink.due(); !due.IsZero() && !now.Before(due) {
+		r.sink.flush()
+	}
+	if isDue(r.limitAt, now) && !r.mainDead {
+		r.limitAt = time.Time{}
+		r.stopFor(stoppedByLimit, time.Duration(r.a.GraceMS)*time.Millisecond, false)
+	}
+	if isDue(r.sampleAt, now) {
+		r.sampleAt = now.Add(sampleEvery)
+		for _, p := range r.iso.alive(r.a.RunID) {
+			r.oom.note(p.PID, r.iso.hostPID(p.PID))
+		}
+	}
+	r.climb(now)
+	if isDue(r.settleAt, now) {
+		// The run has ended, and these are still there.
+		r.settleAt = time.Time{}
+		r.startKilling(now)
+	}
+	if isDue(r.killAt, now) {
+		r.iso.kill(r.a.RunID)
+		r.killAt = now.Add(killEvery)
+	}
+	if isDue(r.stuckAt, now) {
+		r.stuck = r.iso.killed(r.iso.alive(r.a.RunID))
+		if len(r.stuck) == 0 {
+			r.stuckAt = now.Add(time.Second)
+			return
+		}
+		r.letGo()
+	}
+	if isDue(r.drainBy, now) {
+		// Somebody outside of the run holds the pipe.
+		r.letGo()
+		r.drained, r.drainBy = nil, time.Time{}
+	}
+}
+
+// letGo closes the pipes without waiting for their other ends.
+func (r *shimRun) letGo() {
+	r.child.console.Close()
+	r.reports.abandon()
+	<-r.output.done
+}
+
+func isDue(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
+
+// startKilling begins to end every process that is left, and notes which.
+func (r *shimRun) startKilling(now time.Time) {
+	if !r.killAt.IsZero() {
+		return
+	}
+	left := slices.DeleteFunc(r.iso.alive(r.a.RunID), func(p proctree.Process) bool { return p.PID == r.child.pid })
+	r.killed = append(r.killed, r.iso.killed(left)...)
+	r.iso.kill(r.a.RunID)
+	r.killAt, r.stuckAt = now.Add(killEvery), now.Add(r.start.StuckAfter)
+}
+
+// untilNext is how long the loop may sleep.
+func (r *shimRun) untilNext(now time.Time) time.Duration {
+	next := now.Add(time.Hour)
+	consider := func(at time.Time) {
+		if !at.IsZero() && at.Before(next) {
+			next = at
+		}
+	}
+	if r.a.RunID == "" {
+		consider(r.giveUpAt)
+		return next.Sub(now)
+	}
+	for _, at := range []time.Time{
+		r.limitAt, r.sampleAt, r.settleAt, r.killAt, r.stuckAt, r.drainBy, r.sink.due(), r.nextRung(), r.nudgeDue(),
+	} {
+		consider(at)
+	}
+	return max(0, next.Sub(now))
+}
+
+// nudge tells the host what there is to read: records at once, output a few
+// times a second.
+func (r *shimRun) nudge(now time.Time) {
+	seq, size := r.sink.last(), r.output.written()
+	if seq == r.nudgedSeq && (size == r.nudgedConsole || now.Sub(r.nudgedAt) < consoleEvery) {
+		return
+	}
+	r.nudgedSeq, r.nudgedConsole, r.nudgedAt = seq, size, now
+	if r.host != nil {
+		r.host.send(wire.Message{Op: wire.OpAppended, Seq: seq, Console: size})
+	}
+}
+
+func (r *shimRun) nudgeDue() time.Time {
+	if r.output.written() == r.nudgedConsole {
+		return time.Time{}
+	}
+	return r.nudgedAt.Add(consoleEvery)
+}

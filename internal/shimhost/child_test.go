@@ -1,0 +1,105 @@
+package shimhost_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"cdui/internal/protocol"
+	"cdui/internal/shimhost"
+)
+
+// childMain is the program of runs that need more than a shell: it reports as
+// the Python side does.
+func childMain(args []string) int {
+	up, down := os.NewFile(3, "up"), bufio.NewReader(os.NewFile(4, "down"))
+	line := func() map[string]any {
+		b, err := down.ReadBytes('\n')
+		if err != nil {
+			os.Exit(9)
+		}
+		var m map[string]any
+		if json.Unmarshal(b, &m) != nil {
+			os.Exit(8)
+		}
+		return m
+	}
+	switch args[0] {
+	case "report":
+		assign := line()
+		fmt.Fprintln(up, `{"type":"hello","watches_cancel":true}`)
+		fmt.Fprintln(up, `not json`)
+		fmt.Fprintf(up, `{"type":"event","event":"progress","payload":{"input":%s}}`+"\n", mustJSON(assign["input"]))
+		for i := range 100 {
+			fmt.Fprintf(up, `{"type":"metrics","points":[{"name":"loss","value":%d.5,"step":%d}]}`+"\n", i, i)
+		}
+		fmt.Fprintln(up, `{"type":"metrics","points":[{"name":"x","value":null,"step":1,"nonfinite":"nan"},{"name":"x","value":1e400,"step":2},{"name":"x","value":9007199254740993,"step":3},{"name":"x","value":"no","step":4}]}`)
+		fmt.Fprintln(up, `{"type":"artifact","kind":"file","path":"model.pt","meta":{"a":1}}`)
+		fmt.Fprintln(up, `{"type":"warning","kind":"careful","meta":{"n":2}}`)
+		fmt.Fprintln(up, `{"type":"facts","facts":{"torch":"1.13"}}`)
+		fmt.Fprintln(up, `{"type":"finished","status":"failed","error":"ValueError: bad","error_type":"ValueError","end_class":"user_code","peak_memory":{"cpu":{"mib":12,"exact":true}}}`)
+		fmt.Println("printed")
+		return 3
+	case "watch":
+		line()
+		fmt.Fprintln(up, `{"type":"hello","watches_cancel":true}`)
+		fmt.Println("watching")
+		if line()["type"] != "cancel" {
+			return 7
+		}
+		fmt.Println("flag seen")
+		return 0
+	case "unblocked":
+		line()
+		fmt.Println("default")
+		time.Sleep(time.Hour)
+	}
+	return 1
+}
+
+func mustJSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// hostMain is a host in a process of its own: it starts the run that it reads
+// from stdin and prints each record.
+func hostMain(args []string) int {
+	h, err := shimhost.New(shimhost.Config{Dir: args[0], Isolate: args[1], Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	var a protocol.Assignment
+	if err := json.NewDecoder(os.Stdin).Decode(&a); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	r, err := h.Start(context.Background(), a)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	for {
+		recs, err := r.Next(context.Background())
+		if errors.Is(err, io.EOF) {
+			return 0
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		for _, rec := range recs {
+			fmt.Printf("%s\n", rec.Raw)
+		}
+	}
+}

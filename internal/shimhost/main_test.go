@@ -1,0 +1,24 @@
+package shimhost_test
+
+import (
+	"os"
+	"testing"
+
+	"cdui/internal/shim"
+)
+
+// TestMain lets the test binary stand in for `cdui shim` and for the programs
+// that runs start.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "shim":
+			os.Exit(shim.Main(os.Args[2:]))
+		case "child":
+			os.Exit(childMain(os.Args[2:]))
+		case "host":
+			os.Exit(hostMain(os.Args[2:]))
+		}
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,36 @@
+package shimhost
+
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"cdui/internal/shim/proctree"
+	"cdui/internal/shim/wire"
+)
+
+func hostNamespace() uint64 { return proctree.Namespace() }
+
+// processAttributes detaches a shim and gives it its namespaces. There is no
+// parent-death signal: a shim outlives its host.
+func processAttributes(isolation string) *syscall.SysProcAttr {
+	sys := &syscall.SysProcAttr{Setsid: true}
+	switch isolation {
+	case wire.IsolatePIDNS:
+		sys.Cloneflags = unix.CLONE_NEWPID | unix.CLONE_NEWNS
+	case wire.IsolateUserNS:
+		sys.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS
+		sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
+		sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+	}
+	return sys
+}
+
+// autoOrder lists the ways to try, best first.
+func autoOrder() []string {
+	if os.Geteuid() == 0 {
+		return []string{wire.IsolatePIDNS, wire.IsolateKeeper}
+	}
+	return []string{wire.IsolateKeeper}
+}

@@ -1,0 +1,17 @@
+//go:build !linux
+
+package shimhost
+
+import (
+	"syscall"
+
+	"cdui/internal/shim/wire"
+)
+
+func hostNamespace() uint64 { return 0 }
+
+// processAttributes detaches a shim.
+func processAttributes(string) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
+// autoOrder lists the ways to try, best first.
+func autoOrder() []string { return []string{wire.IsolateNone} }
