@@ -1,0 +1,60 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"cdui/internal/api"
+	"cdui/internal/console"
+)
+
+// Info implements httpapi.Host.
+func (s *server) Info() api.ServerInfo { return s.info }
+
+// Console implements httpapi.Host.
+func (s *server) Console(runID string) *console.Reader { return s.exec.Console(runID) }
+
+// Forget implements httpapi.Host.
+func (s *server) Forget(runID string) { s.exec.Forget(runID) }
+
+// Shutdown implements httpapi.Host.
+func (s *server) Shutdown(cancelRuns bool) int {
+	left := s.runs.Executing()
+	if cancelRuns {
+		left = 0
+	}
+	s.stopOnce.Do(func() {
+		s.cancelRuns.Store(cancelRuns)
+		close(s.stopping)
+	})
+	return left
+}
+
+// Problems implements httpapi.Host.
+func (s *server) Problems() []api.Problem {
+	out := []api.Problem{}
+	if err := s.store.Healthy(); err != nil {
+		out = append(out, api.Problem{Code: "database", Text: err.Error()})
+	}
+	if err := s.cards.problem(); err != nil {
+		out = append(out, api.Problem{Code: "driver", Text: err.Error()})
+	}
+	return out
+}
+
+// Status implements httpapi.Host.
+func (s *server) Status(context.Context) api.ServerStatus {
+	executing, queued := s.runs.Counts()
+	st := api.ServerStatus{
+		Server: s.info, DataDir: s.cfg.DataDir, UptimeS: time.Since(s.started).Seconds(),
+		Isolation: s.host.Isolation(), Running: executing, Waiting: queued,
+		Devices: []api.Device{}, Problems: s.Problems(),
+	}
+	slots := s.runs.Slots()
+	for _, d := range s.inventory() {
+		slot := slots[d.Device]
+		runs := append([]string{}, slot.Holders...)
+		st.Devices = append(st.Devices, api.Device{Device: d, Slots: api.Slots{Cap: slot.Cap, Used: len(runs)}, Runs: runs})
+	}
+	return st
+}

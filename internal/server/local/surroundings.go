@@ -1,0 +1,131 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"cdui/internal/device"
+	"cdui/internal/protocol"
+	"cdui/internal/pyruntime"
+	"cdui/internal/run"
+	"cdui/internal/scheduler"
+	"cdui/internal/server/runs"
+)
+
+// Surroundings is what the machine gives to every run: the unpacked Python
+// runtime, an interpreter, the parent's environment and the slots' limits.
+type Surroundings struct {
+	Runtime string
+	// Python is the interpreter for scripts that name none; empty: the one
+	// that is found in Environ.
+	Python  string
+	Environ []string
+	Limits  scheduler.Limits
+
+	mu sync.Mutex
+	// found is what Python resolved to.
+	found string
+}
+
+// unfit is a run that can't start because of what it asks for.
+type unfit struct{ err error }
+
+func (u *unfit) Error() string          { return u.err.Error() }
+func (u *unfit) Unwrap() error          { return u.err }
+func (u *unfit) EndClass() run.EndClass { return run.EndUserCode }
+
+// Assignment turns a placed run into what its shim needs. kept is the run's
+// folder that outlives its attempts.
+func (s *Surroundings) Assignment(ctx context.Context, job runs.Job, kept string) (protocol.Assignment, error) {
+	row := job.Row
+	a := protocol.Assignment{
+		RunID: row.ID, Attempt: row.Attempt, NodeID: job.Program.NodeID,
+		GraceMS:  job.Grace.Milliseconds(),
+		MaxRunMS: int64(row.Options.MaxRunSeconds * float64(time.Second/time.Millisecond)),
+	}
+	env := pyruntime.EnvSpec{
+		Runtime: s.Runtime, Devices: row.Devices, Cores: runtime.NumCPU(), Slots: s.slots(row.Devices),
+		CheckpointDir: filepath.Join(kept, "checkpoints"), MasterPort: freePort(ctx),
+	}
+	switch p := job.Program; {
+	case p.Script != nil:
+		interpreter := p.Script.Interpreter
+		if interpreter == "" && p.Script.Venv == "" {
+			found, err := s.find(ctx)
+			if err != nil {
+				return a, &unfit{err}
+			}
+			interpreter = found
+		}
+		a.Kind, a.Dir = protocol.KindScript, p.Script.Cwd
+		a.Argv = pyruntime.ScriptArgv(s.Runtime, interpreter, *p.Script)
+		a.Input = p.Script.Params
+		env.Run, env.Venv, env.Params = p.Script.Env, p.Script.Venv, p.Script.Params
+	case p.Command != nil:
+		a.Kind, a.Dir, a.Argv = protocol.KindCommand, p.Command.Cwd, p.Command.Argv
+		env.Run, env.Venv = p.Command.Env, p.Command.Venv
+	default:
+		return a, fmt.Errorf("run %s is neither a script nor a command", run.Short(row.ID))
+	}
+	a.Env = pyruntime.ChildEnv(s.Environ, env)
+	a.VisibleDevices, a.DeviceAliases = aliases(row.Devices)
+	return a, nil
+}
+
+// find resolves the interpreter for scripts that name none. It is kept as long
+// as its file is there.
+func (s *Surroundings) find(ctx context.Context) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.found != "" {
+		if _, err := os.Stat(s.found); err == nil {
+			return s.found, nil
+		}
+	}
+	found, err := pyruntime.Find(ctx, s.Python, s.Environ)
+	if err == nil {
+		s.found = found
+	}
+	return found, err
+}
+
+// slots is how many runs share the machine's cores with one on these devices.
+func (s *Surroundings) slots(devices []string) int {
+	if len(devices) == 0 {
+		return 1
+	}
+	return s.Limits.Cap(scheduler.Slot{Worker: scheduler.Local, Device: devices[0]})
+}
+
+// aliases tells how the run sees its cards: renumbered from 0 in their order.
+func aliases(devices []string) ([]string, map[string]string) {
+	names := map[string]string{}
+	for i, d := range devices {
+		alias := d
+		if device.Kind(d) == device.CUDA {
+			alias = fmt.Sprintf("cuda:%d", i)
+		}
+		names[alias] = d
+	}
+	return devices, names
+}
+
+// freePort asks the system for a port that nobody listens on now; 0 if it has
+// none. Runs that start at the same moment get different ones.
+func freePort(ctx context.Context) int {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0
+	}
+	defer l.Close()
+	if addr, ok := l.Addr().(*net.TCPAddr); ok {
+		return addr.Port
+	}
+	return 0
+}

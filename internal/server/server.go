@@ -1,0 +1,219 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cdui/internal/api"
+	"cdui/internal/device"
+	"cdui/internal/fsinfo"
+	"cdui/internal/pyruntime"
+	"cdui/internal/scheduler"
+	"cdui/internal/server/feed"
+	"cdui/internal/server/httpapi"
+	"cdui/internal/server/local"
+	"cdui/internal/server/runs"
+	"cdui/internal/shimhost"
+	"cdui/internal/store"
+	"cdui/internal/token"
+	"cdui/internal/version"
+)
+
+// Config is what a control plane is started with.
+type Config struct {
+	DataDir      string
+	Listen       string
+	AllowedHosts []string
+	Limits       scheduler.Limits
+	PayloadCap   int
+	ResponseCap  int
+	BodyCap      int64
+	Grace        time.Duration
+	Isolate      string
+	// Python is the interpreter for runs that name none; empty: python3.
+	Python    string
+	Environ   []string
+	Retention Retention
+	Logger    *slog.Logger
+	// Ready is called once requests are answered.
+	Ready func(api.ServerInfo)
+}
+
+// server is a running control plane.
+type server struct {
+	cfg     Config
+	log     *slog.Logger
+	info    api.ServerInfo
+	started time.Time
+	store   *store.Store
+	host    *shimhost.Host
+	exec    *local.Executor
+	runs    *runs.Service
+	cards   *cards
+	hub     feed.Hub
+
+	stopOnce   sync.Once
+	stopping   chan struct{}
+	cancelRuns atomic.Bool
+}
+
+// stopGrace is how long runs get that are cancelled because the control plane
+// stops.
+const stopGrace = 10 * time.Second
+
+// Run starts a control plane and serves until ctx is over or somebody asks it
+// to stop. Its errors are sentences that say what to do.
+func Run(ctx context.Context, cfg Config) error {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &server{cfg: cfg, log: cfg.Logger, started: time.Now(), stopping: make(chan struct{})}
+	folder, err := openFolder(cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	defer folder.close()
+	listener, err := listen(ctx, cfg.Listen)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	s.info = api.ServerInfo{
+		PID: os.Getpid(), Address: "http://" + listener.Addr().String(), BootID: bootID(),
+		MachineID: fsinfo.MachineID(), Version: version.String(),
+	}
+	if !loopback(listener.Addr()) {
+		s.log.Warn("the API is open to other machines without TLS; tokens travel readable", "address", s.info.Address)
+	}
+	secret, err := folder.token()
+	if err != nil {
+		return err
+	}
+	if s.store, err = store.Open(ctx, store.Config{Path: folder.path("cdui.db"), Logger: s.log}); err != nil {
+		return err
+	}
+	defer func() {
+		if err := s.store.Close(); err != nil {
+			s.log.Error("close database", "error", err)
+		}
+	}()
+	if err := s.compose(folder); err != nil {
+		return err
+	}
+	defer s.host.Close()
+	handler := httpapi.New(httpapi.Config{
+		Runs: s.runs, Host: s, Store: s.store, Feed: &s.hub, TokenHash: token.Hash(secret),
+		AllowedHosts: cfg.AllowedHosts, Listen: listener.Addr().String(),
+		BodyCap: cfg.BodyCap, ResponseCap: cfg.ResponseCap, Logger: s.log,
+	})
+	return s.serve(ctx, folder, listener, handler)
+}
+
+// compose makes the parts below the API.
+func (s *server) compose(folder *folder) error {
+	root, err := pyruntime.Extract(s.cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	shimDir, runsDir := folder.path("agent-runs"), folder.path("runs")
+	if s.host, err = shimhost.New(shimhost.Config{Dir: shimDir, Isolate: s.cfg.Isolate, Logger: s.log}); err != nil {
+		return err
+	}
+	s.cards = newCards(s.log)
+	s.exec = local.New(local.Config{
+		Host: s.host, ShimDir: shimDir, RunsDir: runsDir, PayloadCap: s.cfg.PayloadCap, Logger: s.log,
+		Surroundings: &local.Surroundings{Runtime: root, Python: s.cfg.Python, Environ: s.cfg.Environ, Limits: s.cfg.Limits},
+	})
+	s.runs = runs.New(runs.Config{
+		Store: s.store, Executor: s.exec, Limits: s.cfg.Limits, Devices: s.inventory, PayloadCap: s.cfg.PayloadCap,
+		Grace: s.cfg.Grace, Notify: s.hub.Notify, Logger: s.log,
+	})
+	return nil
+}
+
+func (s *server) inventory() device.Inventory { return s.cards.inventory() }
+
+// serve runs the background work and the API until the end, and stops them in
+// reverse order.
+func (s *server) serve(ctx context.Context, folder *folder, listener net.Listener, handler *httpapi.Server) error {
+	background, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	s.cards.refresh(background)
+	if err := s.runs.Load(ctx); err != nil {
+		s.runs.Close()
+		s.exec.Wait()
+		return err
+	}
+	wg.Go(func() { s.cards.watch(background, s.runs.DevicesChanged) })
+	wg.Go(func() { s.prune(background, folder) })
+
+	web := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+	failed := make(chan error, 1)
+	wg.Go(func() { failed <- web.Serve(listener) })
+	if err := folder.announce(s.info); err != nil {
+		s.log.Warn("announce", "error", err)
+	}
+	defer folder.retract(s.info)
+	if s.cfg.Ready != nil {
+		s.cfg.Ready(s.info)
+	}
+	s.log.Info("control plane is up", "address", s.info.Address, "data", s.cfg.DataDir, "isolation", s.host.Isolation())
+
+	var err error
+	select {
+	case <-ctx.Done():
+	case <-s.stopping:
+	case err = <-failed:
+		err = fmt.Errorf("serve %s: %w", s.info.Address, err)
+	}
+	if s.cancelRuns.Load() {
+		s.cancelAll()
+	}
+	handler.Close()
+	down, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if shutErr := web.Shutdown(down); shutErr != nil {
+		web.Close()
+	}
+	s.runs.Close()
+	s.exec.Wait()
+	s.log.Info("control plane is down", "runs_left", s.runs.Executing())
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// cancelAll asks every run to stop and waits until they have.
+func (s *server) cancelAll() {
+	ctx, cancel := context.WithTimeout(context.Background(), stopGrace+30*time.Second)
+	defer cancel()
+	s.runs.CancelAll(ctx, stopGrace)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for s.runs.Executing() > 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func bootID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails: the runtime aborts instead
+	return hex.EncodeToString(b[:])
+}
