@@ -65,7 +65,9 @@ func TestSomethingElseThatAnswersIsUnreachable(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
 		"html page": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
 		"not found": http.NotFound,
-		"redirect":  func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://elsewhere/", http.StatusFound) },
+		"redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://elsewhere/", http.StatusFound)
+		},
 	} {
 		c := serve(t, h)
 		_, err := c.Health(t.Context())

@@ -92,7 +92,7 @@ func LocalServer(s Search) (*api.ServerInfo, error) {
 	path := filepath.Join(s.DataDir, "server.json")
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &Unreachable{Text: "no control plane is running here; start one with: cdui start"}
+		return nil, &Unreachable{Text: "no control plane is running here; start one with: cdui start", Absent: true}
 	}
 	if err != nil {
 		return nil, &Unreachable{Text: fmt.Sprintf("can't read %s: %v", path, err), Err: err}
@@ -105,7 +105,7 @@ func LocalServer(s Search) (*api.ServerInfo, error) {
 		return nil, &Unreachable{Text: fmt.Sprintf("the control plane of %s runs on another machine; start one here with: cdui start, or name that one with --server", s.DataDir)}
 	}
 	if info.PID <= 0 || !s.Alive(info.PID) {
-		return nil, &Unreachable{Text: "the control plane is not running any more; its trainings go on. Start it again with: cdui start"}
+		return nil, &Unreachable{Text: "the control plane is not running any more; its trainings go on. Start it again with: cdui start", Absent: true}
 	}
 	return &info, nil
 }

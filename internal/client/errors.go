@@ -5,6 +5,8 @@ package client
 type Unreachable struct {
 	Text string
 	Err  error
+	// Absent says that none was started here, or that it has ended.
+	Absent bool
 }
 
 func (e *Unreachable) Error() string { return e.Text }

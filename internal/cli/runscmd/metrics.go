@@ -74,7 +74,7 @@ func metrics(ctx context.Context, e *env.Env, d Deps, o *metricsOptions) error {
 		return nil
 	}
 	if o.Plot {
-		return plot(e, all)
+		return Plot(e, all)
 	}
 	return metricsTable(all).Write(e.Out, e.Style())
 }
@@ -144,7 +144,7 @@ func number(raw json.RawMessage) float64 {
 }
 
 // Plot draws a chart of each series.
-func plot(e *env.Env, all api.Metrics) error {
+func Plot(e *env.Env, all api.Metrics) error {
 	const height = 10
 	for i, s := range group(all) {
 		if i > 0 {

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package doctor
+
+func clockSynced() (synced, known bool) { return false, false }

@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"cdui/internal/api"
+	"cdui/internal/cli/env"
+	"cdui/internal/cli/phrase"
+	"cdui/internal/cli/text"
+	"cdui/internal/run"
+)
+
+type queueOptions struct {
+	Key   string
+	Long  bool
+	JSON  bool
+	Quiet bool
+}
+
+func newQueue(e *env.Env) *cobra.Command {
+	o := &queueOptions{}
+	cmd := &cobra.Command{
+		Use:   "queue [KEY]",
+		Short: "Show what runs and what waits, and why",
+		Long: `Show each queue: how many runs it takes, which of them run, which wait in which
+order, and why the first one waits. With a key, or with --long, every waiting run
+has a line of its own.`,
+		Example: `  cdui queue
+  cdui queue cuda:0
+  cdui queue --json`,
+		Args: env.Args(0, 1, "one queue key"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				o.Key = strings.ToLower(args[0])
+			}
+			return showQueue(cmd.Context(), e, o)
+		},
+	}
+	cmd.Flags().BoolVarP(&o.Long, "long", "l", false, "a line for each run")
+	cmd.Flags().BoolVar(&o.JSON, "json", false, "print one JSON document")
+	cmd.Flags().BoolVarP(&o.Quiet, "quiet", "q", false, "print the ids of waiting runs alone, in order")
+	return cmd
+}
+
+func showQueue(ctx context.Context, e *env.Env, o *queueOptions) error {
+	q, err := e.Client().Queue(ctx)
+	if err != nil {
+		return err
+	}
+	if o.Key != "" {
+		if q, err = onlyKey(q, o.Key); err != nil {
+			return err
+		}
+	}
+	switch {
+	case o.JSON:
+		return e.JSON(q)
+	case o.Quiet:
+		for _, k := range q.Keys {
+			for _, w := range k.Waiting {
+				e.Print("%s", w.RunID)
+			}
+		}
+		return nil
+	case len(q.Keys) == 0:
+		if e.OutTTY {
+			e.Say("nothing runs and nothing waits")
+		}
+		return nil
+	case o.Long || o.Key != "":
+		return queueLong(q, e.Style()).Write(e.Out, e.Style())
+	}
+	return queueTable(q, e.Style()).Write(e.Out, e.Style())
+}
+
+func onlyKey(q api.Queue, key string) (api.Queue, error) {
+	var known []string
+	for _, k := range q.Keys {
+		if k.Key == key {
+			return api.Queue{Keys: []api.QueueKey{k}}, nil
+		}
+		known = append(known, k.Key)
+	}
+	if len(known) == 0 {
+		return q, env.Failed("nothing runs and nothing waits on %q", key)
+	}
+	return q, &env.Exit{Code: exitNotFound, Text: fmt.Sprintf("no queue is called %q. Known: %s", key, strings.Join(known, ", "))}
+}
+
+// queueTable has a line for each key.
+func queueTable(q api.Queue, s text.Style) *text.Table {
+	t := &text.Table{Columns: []text.Column{
+		{Title: "KEY"}, {Title: "CAP"}, {Title: "RUNNING", Flex: true, Min: 8, Wrap: true},
+		{Title: "WAITING (in order)", Flex: true, Min: 12, Wrap: true, Drop: 1}, {Title: "WHY THE FIRST WAITS", Flex: true, Min: 14, Wrap: true, Drop: 2},
+	}}
+	for _, k := range q.Keys {
+		var waiting []string
+		why := ""
+		for i, w := range k.Waiting {
+			if i == 4 && len(k.Waiting) > 5 {
+				waiting = append(waiting, fmt.Sprintf("and %d more", len(k.Waiting)-i))
+				break
+			}
+			name := phrase.Clean(w.Name)
+			if name == "" {
+				name = run.Short(w.RunID)
+			}
+			waiting = append(waiting, fmt.Sprintf("%d %s", i+1, s.Crop(name, 24)))
+		}
+		if len(k.Waiting) > 0 {
+			why = reason(k.Waiting[0].Reason)
+		}
+		t.Add(text.Text(k.Key, capText(k), orDash(shortIDs(k.Running)), orDash(strings.Join(waiting, "   ")), why)...)
+	}
+	return t
+}
+
+// queueLong has a line for each run.
+func queueLong(q api.Queue, s text.Style) *text.Table {
+	t := &text.Table{Columns: []text.Column{
+		{Title: "KEY"}, {Title: "CAP", Drop: 2}, {}, {Title: "RUN"}, {Title: "NAME", Flex: true, Min: 10, Drop: 1},
+		{Title: "PLACE", Right: true}, {Title: "WHY", Flex: true, Wrap: true, Min: 14},
+	}}
+	for _, k := range q.Keys {
+		key, limit := k.Key, capText(k)
+		line := func(entry api.QueueEntry, place, why string, held bool) {
+			t.Add(text.Cell{Text: key}, text.Cell{Text: limit},
+				text.Cell{Text: s.Mark(entry.Status, held), Colour: text.MarkColour(entry.Status, held)},
+				text.Cell{Text: run.Short(entry.RunID)}, text.Cell{Text: phrase.Clean(entry.Name)}, text.Cell{Text: place}, text.Cell{Text: why})
+			key, limit = "", ""
+		}
+		for _, r := range k.Running {
+			line(r, string(r.Status), "", false)
+		}
+		for _, w := range k.Waiting {
+			place := ""
+			if w.Position > 0 {
+				place = text.Ordinal(w.Position)
+			}
+			line(w, place, reason(w.Reason), w.Reason != nil && w.Reason.Code == run.ReasonHeld)
+		}
+	}
+	return t
+}
+
+func capText(k api.QueueKey) string { return fmt.Sprintf("%d/%d", len(k.Running), k.Cap) }
+
+func reason(r *run.Reason) string {
+	if r == nil {
+		return ""
+	}
+	return phrase.Clean(r.Code + ": " + r.Text)
+}
+
+func shortIDs(list []api.QueueEntry) string {
+	var out []string
+	for _, r := range list {
+		out = append(out, run.Short(r.RunID))
+	}
+	return strings.Join(out, ", ")
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return text.Dash
+	}
+	return s
+}

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"cdui/internal/cli/demo"
+	"cdui/internal/cli/doctor"
+	"cdui/internal/cli/env"
+	"cdui/internal/cli/runcmd"
+	"cdui/internal/cli/runscmd"
+	"cdui/internal/cli/serverctl"
+	"cdui/internal/pyruntime"
+	"cdui/internal/version"
+)
+
+// The groups that help lists commands in.
+const (
+	groupRuns   = "runs"
+	groupServer = "server"
+	groupMore   = "more"
+)
+
+// newRoot builds the command tree.
+func newRoot(e *env.Env) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "cdui",
+		Short: "Queue, run and watch trainings",
+		Long: `cdui queues training scripts and commands, runs them one after the other on each
+device, and keeps what they put out. Nothing that happens to the terminal or to
+cdui itself stops a training.`,
+		Example: `  cdui demo                      # from nothing to a finished training
+  cdui start                     # the control plane, in the background
+  cdui run train.py -- --lr 3e-4
+  cdui ls`,
+		Version:           version.String(),
+		Args:              env.UnknownCommand,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		DisableAutoGenTag: true,
+	}
+	root.SetVersionTemplate("cdui {{.Version}}\n")
+	root.SetIn(e.In)
+	root.SetOut(e.Out)
+	root.SetErr(e.Err)
+	root.SetFlagErrorFunc(flagError)
+	f := root.PersistentFlags()
+	f.StringVar(&e.Flags.Server, "server", "", "control plane to talk to, such as http://lab:8000")
+	f.StringVar(&e.Flags.Data, "data", "", "data folder (default $CDUI_HOME, else in $XDG_DATA_HOME)")
+	root.AddGroup(&cobra.Group{ID: groupRuns, Title: "Runs:"}, &cobra.Group{ID: groupServer, Title: "Control plane:"},
+		&cobra.Group{ID: groupMore, Title: "More:"})
+	add := func(group string, cmds ...*cobra.Command) {
+		for _, c := range cmds {
+			c.GroupID = group
+		}
+		root.AddCommand(cmds...)
+	}
+	newClient := e.Client
+	runDeps := runcmd.Deps{Control: func() runcmd.Control { return newClient() }, Display: newDisplay}
+	runsDeps := runscmd.Deps{Client: newClient, Display: newDisplay}
+	rerun := runcmd.NewRerun(e, runDeps, func() runcmd.Rerunner { return newClient() }, nil)
+	add(groupRuns, runcmd.New(e, runDeps, nil), runscmd.New(e, runsDeps, rerun),
+		runscmd.NewList(e, runsDeps, nil), runscmd.NewLogs(e, runsDeps, nil), runscmd.NewCancel(e, runsDeps, nil), newQueue(e))
+	add(groupServer, serverctl.NewStart(e, serverctl.Deps{Serve: serverctl.Serve}, nil), serverctl.NewStop(e, nil), serverctl.NewStatus(e),
+		doctor.New(e, doctor.Checks(e)), newDB(e), newConfig(e))
+	add(groupMore, demo.New(e, demo.Deps{Serve: serverctl.Serve, Run: runDeps, Probe: pyruntime.Probe}, nil), newCompletion(e), newMan(e))
+	root.SetHelpCommandGroupID(groupMore)
+	root.CompletionOptions.DisableDefaultCmd = true
+	return root
+}
+
+// flagError makes a usage error of what the flag parser says, with what was
+// probably meant.
+func flagError(cmd *cobra.Command, err error) error {
+	text := err.Error()
+	if name, ok := strings.CutPrefix(text, "unknown flag: --"); ok {
+		name, _, _ = strings.Cut(name, "=")
+		if near := nearFlag(cmd, name); near != "" {
+			return env.Usagef("%s has no flag --%s. Did you mean --%s?", cmd.CommandPath(), name, near)
+		}
+		return env.Usagef("%s has no flag --%s: see %s --help", cmd.CommandPath(), name, cmd.CommandPath())
+	}
+	return env.Usagef("%s: %s", cmd.CommandPath(), text)
+}
+
+// nearFlag gives the flag whose name is nearest, "" when none is near.
+func nearFlag(cmd *cobra.Command, name string) string {
+	best, bestAt := "", max(2, len(name)/3)+1
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		at := distance(name, f.Name)
+		if strings.HasPrefix(f.Name, name) {
+			at = 1
+		}
+		if at < bestAt {
+			best, bestAt = f.Name, at
+		}
+	})
+	return best
+}
+
+// distance is how many letters must change to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := diagonal
+			if a[i-1] != b[j-1] {
+				cost = 1 + min(diagonal, row[j], row[j-1])
+			}
+			diagonal, row[j] = row[j], cost
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,70 @@
+package serverctl
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"cdui/internal/api"
+	"cdui/internal/cli/env"
+	"cdui/internal/config"
+	"cdui/internal/retention"
+	"cdui/internal/scheduler"
+	"cdui/internal/server"
+)
+
+// Serve runs a control plane until ctx is over. ready is called once it
+// answers.
+func Serve(ctx context.Context, e *env.Env, dataDir string, vs config.Values, ready func(api.ServerInfo)) error {
+	log := logger(e, vs)
+	overrides, warnings := config.ParseOverrides(vs.Text(config.MaxConcurrent))
+	for _, w := range warnings {
+		log.WarnContext(ctx, w)
+	}
+	for _, v := range vs.All() {
+		if v.Err != nil {
+			log.WarnContext(ctx, v.Err.Error()+"; its default holds", "default", v.Default)
+		}
+	}
+	return server.Run(ctx, server.Config{
+		DataDir:      dataDir,
+		Listen:       vs.Text(config.Listen),
+		AllowedHosts: vs.List(config.AllowedHosts),
+		Limits: scheduler.Limits{
+			GPU: int(vs.Int(config.MaxConcurrentGPU)), CPU: int(vs.Int(config.MaxConcurrentCPU)), Override: overrides,
+		},
+		PayloadCap:  int(vs.Int(config.PayloadCap)),
+		ResponseCap: int(vs.Int(config.ResponseCap)),
+		BodyCap:     vs.Int(config.BodyCap),
+		Grace:       vs.Duration(config.CancelGrace),
+		Isolate:     vs.Text(config.Isolate),
+		Python:      vs.Text(config.Python),
+		Environ:     e.Environ,
+		Retention:   kept(vs),
+		Logger:      log,
+		Ready:       ready,
+	})
+}
+
+func kept(vs config.Values) server.Retention {
+	return server.Retention{
+		KeepRuns: int(vs.Int(config.KeepRuns)),
+		Bytes:    policy(vs.Int(config.BytesMaxAge), vs.Int(config.BytesMaxTotal)),
+	}
+}
+
+func policy(days, total int64) retention.Policy {
+	return retention.Policy{MaxAge: time.Duration(days) * 24 * time.Hour, MaxBytes: total}
+}
+
+// logger writes the control plane's log to Err, which a background start has
+// pointed at server.log.
+func logger(e *env.Env, vs config.Values) *slog.Logger {
+	level := slog.LevelInfo
+	_ = level.UnmarshalText([]byte(vs.Text(config.LogLevel))) // the setting's choices are levels
+	opts := &slog.HandlerOptions{Level: level}
+	if vs.Text(config.LogFormat) == "json" {
+		return slog.New(slog.NewJSONHandler(e.Err, opts))
+	}
+	return slog.New(slog.NewTextHandler(e.Err, opts))
+}

@@ -1,0 +1,112 @@
+package serverctl
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cdui/internal/api"
+	"cdui/internal/cli/env"
+	"cdui/internal/cli/phrase"
+	"cdui/internal/cli/text"
+	"cdui/internal/run"
+)
+
+// NewStatus makes `cdui status`.
+func NewStatus(e *env.Env) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show the control plane: health, queue, cards",
+		Example: `  cdui status
+  cdui status --json | jq .waiting`,
+		Args: env.Args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error { return status(cmd.Context(), e, asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return cmd
+}
+
+func status(ctx context.Context, e *env.Env, asJSON bool) error {
+	st, err := e.Client().Status(ctx)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return e.JSON(st)
+	}
+	style := e.Style()
+	up := time.Duration(st.UptimeS * float64(time.Second))
+	e.Print("%s %s   pid %d   up %s   v%s", style.PaintedMark(run.Running, false), st.Server.Address, st.Server.PID, text.Age(up), st.Server.Version)
+	t := &text.Table{NoTitles: true, Columns: []text.Column{{}, {}, {Flex: true, Wrap: true, Min: 12}}}
+	row := func(name, value string) {
+		t.Add(text.Cell{}, text.Cell{Text: name, Colour: text.Grey}, text.Cell{Text: value})
+	}
+	row("runs", fmt.Sprintf("%s running, %s waiting", text.Count(st.Running), text.Count(st.Waiting)))
+	row("data", st.DataDir)
+	row("isolation", st.Isolation)
+	for _, p := range st.Problems {
+		t.Add(text.Cell{Text: "!", Colour: text.Yellow}, text.Cell{Text: strings.ReplaceAll(p.Code, "_", " "), Colour: text.Yellow}, text.Cell{Text: phrase.Clean(p.Text)})
+	}
+	if err := t.Write(e.Out, style); err != nil {
+		return err
+	}
+	return devices(st.Devices, style).Write(e.Out, style)
+}
+
+func devices(list []api.Device, style text.Style) *text.Table {
+	t := &text.Table{Columns: []text.Column{
+		{}, {Title: "DEVICE"}, {Title: "SLOTS", Right: true}, {Title: "NAME", Flex: true, Min: 8, Drop: 4},
+		{Title: "UTIL", Drop: 3}, {Title: "MEMORY", Drop: 2}, {Title: "TEMP", Right: true, Drop: 5}, {Title: "POWER", Right: true, Drop: 6},
+		{Title: "RUNS", Flex: true, Min: 8},
+	}}
+	for _, d := range list {
+		var runs []string
+		for _, id := range d.Runs {
+			runs = append(runs, run.Short(id))
+		}
+		t.Add(text.Text("", d.Device.Device, fmt.Sprintf("%d/%d", d.Slots.Used, d.Slots.Cap), phrase.Clean(d.Name),
+			util(d, style), memory(d, style), unit(d.TemperatureC, "°C", style), watts(d.PowerW), strings.Join(runs, " "))...)
+	}
+	return t
+}
+
+const barCells = 10
+
+func util(d api.Device, style text.Style) string {
+	if d.UtilizationPct == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %d%%", style.Bar(float64(*d.UtilizationPct)/100, barCells), *d.UtilizationPct)
+}
+
+func memory(d api.Device, style text.Style) string {
+	if d.MemoryTotalMiB == nil || *d.MemoryTotalMiB <= 0 {
+		return ""
+	}
+	if d.MemoryFreeMiB == nil {
+		return text.MiB(*d.MemoryTotalMiB)
+	}
+	used := *d.MemoryTotalMiB - *d.MemoryFreeMiB
+	return fmt.Sprintf("%s %s / %s", style.Bar(float64(used)/float64(*d.MemoryTotalMiB), barCells), text.MiB(used), text.MiB(*d.MemoryTotalMiB))
+}
+
+func unit(n *int64, what string, style text.Style) string {
+	if n == nil {
+		return ""
+	}
+	if !style.Unicode {
+		what = strings.TrimPrefix(what, "°")
+	}
+	return fmt.Sprintf("%d%s", *n, what)
+}
+
+func watts(p *float64) string {
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.0f W", *p)
+}
