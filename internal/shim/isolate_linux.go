@@ -134,9 +134,7 @@ func (iso *isolation) signal(_ string, sig syscall.Signal) {
 		_ = syscall.Kill(-1, sig)
 		return
 	}
-	for _, p := range proctree.Descendants(os.Getpid()) {
-		proctree.Signal(p, sig)
-	}
+	proctree.SignalBelow(os.Getpid(), sig)
 }
 
 // kill is one round of SIGKILL for every process of the run. Without a

@@ -9,7 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"time"
+	"os/signal"
+	"syscall"
 
 	"cdui/internal/protocol"
 	"cdui/internal/shimhost"
@@ -47,6 +48,8 @@ func childMain(args []string) int {
 		fmt.Println("printed")
 		return 3
 	case "watch":
+		// A Go program has a handler for every signal, and dies all the same.
+		signal.Ignore(syscall.SIGTERM)
 		line()
 		fmt.Fprintln(up, `{"type":"hello","watches_cancel":true}`)
 		fmt.Println("watching")
@@ -55,10 +58,6 @@ func childMain(args []string) int {
 		}
 		fmt.Println("flag seen")
 		return 0
-	case "unblocked":
-		line()
-		fmt.Println("default")
-		time.Sleep(time.Hour)
 	}
 	return 1
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -60,7 +61,7 @@ var runs atomic.Int64
 
 func command(argv ...string) protocol.Assignment {
 	return protocol.Assignment{
-		RunID: fmt.Sprintf("run-%d-%d", os.Getpid(), runs.Add(1)), Attempt: 1, Kind: protocol.KindCommand, NodeID: "n1",
+		RunID: fmt.Sprint(runPrefix, runs.Add(1)), Attempt: 1, Kind: protocol.KindCommand, NodeID: "n1",
 		Argv: argv, Dir: "/", Env: []string{"PATH=" + os.Getenv("PATH")}, GraceMS: 20_000, PayloadCap: 1 << 17,
 	}
 }
@@ -111,8 +112,29 @@ func wantNoProcess(t testing.TB, runID string) {
 	left := proctree.ByEnv("CDUI_RUN_ID", func(id string) bool { return id == runID })
 	if len(left) > 0 {
 		t.Errorf("run %s left processes: %+v", runID, left[runID])
+		endAll(func(id string) bool { return id == runID })
 	}
 }
+
+// endAll kills what failed tests left, so that it does not burden the machine.
+func endAll(wanted func(string) bool) {
+	for range 50 {
+		left := proctree.ByEnv("CDUI_RUN_ID", wanted)
+		if len(left) == 0 {
+			return
+		}
+		for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+			for _, list := range left {
+				for _, p := range list {
+					proctree.Signal(p, sig)
+				}
+			}
+		}
+	}
+}
+
+// runPrefix begins the id of every run of this test process.
+var runPrefix = fmt.Sprintf("shimtest-%d-", os.Getpid())
 
 // toEnd reads and acknowledges every record up to the end.
 func toEnd(t testing.TB, r *shimhost.Run) []protocol.Record {

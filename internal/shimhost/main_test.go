@@ -2,6 +2,7 @@ package shimhost_test
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"cdui/internal/shim"
@@ -20,5 +21,7 @@ func TestMain(m *testing.M) {
 			os.Exit(hostMain(os.Args[2:]))
 		}
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	endAll(func(id string) bool { return strings.HasPrefix(id, runPrefix) })
+	os.Exit(code)
 }

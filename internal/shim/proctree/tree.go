@@ -37,3 +37,26 @@ func KillBelow(root int) int {
 	}
 	return len(list)
 }
+
+// SignalBelow sends sig once to every living process below root, also to those
+// that are born while it looks.
+func SignalBelow(root int, sig syscall.Signal) {
+	type one struct {
+		pid   int
+		start uint64
+	}
+	told := map[one]bool{}
+	// A program that forks without end is for KillBelow.
+	for range 10 {
+		news := false
+		for _, p := range Descendants(root) {
+			if id := (one{p.PID, p.Start}); !told[id] {
+				told[id], news = true, true
+				Signal(p, sig)
+			}
+		}
+		if !news {
+			return
+		}
+	}
+}
