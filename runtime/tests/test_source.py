@@ -19,10 +19,20 @@ def imported(tree):
             yield node.module
 
 
+def at_import(tree):
+    """The tree without the bodies of functions: what runs when the module is imported."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            node.body = []
+    return tree
+
+
 @pytest.mark.skipif(sys.version_info < (3, 10), reason="the list of standard modules came with 3.10")
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.name)
 def test_imports_only_the_standard_library(path):
-    names = {name.partition(".")[0] for name in imported(ast.parse(path.read_text()))}
+    tree = ast.parse(path.read_text())
+    # Nodes compute with torch, inside their functions: listing them must not need it.
+    names = {name.partition(".")[0] for name in imported(at_import(tree) if path.parent.name == "nodes" else tree)}
     # probe.py asks about torch; it alone may import it, in one function.
     allowed = {"cdui"} | ({"torch"} if path.name == "probe.py" else set())
     assert names - allowed <= set(sys.stdlib_module_names)
