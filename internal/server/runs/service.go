@@ -217,8 +217,20 @@ func (s *Service) adopt(row run.Row) (*entry, error) {
 		return e, nil
 	}
 	e.phase = executing
+	e.pid = pidIn(row.Facts)
 	s.take(e)
 	return e, nil
+}
+
+// pidIn gives the child's pid that a run's facts name, 0 if they don't.
+func pidIn(facts json.RawMessage) int {
+	var f struct {
+		PID int `json:"pid"`
+	}
+	if json.Unmarshal(facts, &f) != nil {
+		return 0
+	}
+	return f.PID
 }
 
 func (s *Service) job(e *entry) Job {

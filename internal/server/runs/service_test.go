@@ -492,7 +492,7 @@ func TestRestartKeepsTheQueueAndAdoptsTheRunning(t *testing.T) {
 		_, ok := w.exec.cancels[running]
 		return ok
 	})
-	if v := w.view(running); v.Status != run.Running || w.used("cuda:0") != 1 {
+	if v := w.view(running); v.Status != run.Running || w.used("cuda:0") != 1 || v.PID == nil || *v.PID != 5 {
 		t.Errorf("adopted run: %+v", v)
 	}
 	if a, b, c := w.view(first), w.view(second), w.view(held); *a.QueuePosition != 1 || *b.QueuePosition != 2 || c.QueueReasonCode != run.ReasonHeld {
