@@ -30,11 +30,9 @@ def at_import(tree):
 @pytest.mark.skipif(sys.version_info < (3, 10), reason="the list of standard modules came with 3.10")
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.name)
 def test_imports_only_the_standard_library(path):
-    tree = ast.parse(path.read_text())
-    # Nodes compute with torch, inside their functions: listing them must not need it.
-    names = {name.partition(".")[0] for name in imported(at_import(tree) if path.parent.name == "nodes" else tree)}
-    # probe.py asks about torch; it alone may import it, in one function.
-    allowed = {"cdui"} | ({"torch"} if path.name == "probe.py" else set())
+    # Graphs compute with torch, inside functions; importing any module of ours must not need it.
+    names = {name.partition(".")[0] for name in imported(at_import(ast.parse(path.read_text())))}
+    allowed = {"cdui"}
     assert names - allowed <= set(sys.stdlib_module_names)
 
 
