@@ -1,58 +1,53 @@
-"""Which device a node works on."""
+"""Which device a node computes on, and moving batches there."""
 
 from __future__ import annotations
 
-import re
-from typing import Any, Callable
-
-from cdui.node import Context
+from typing import Any
 
 
-def for_param(value: Any, context: Context) -> str:
-    """The device that a node's ``device`` param names; auto is the run's."""
-    wanted = str(value or "auto").strip().lower()
-    if wanted == "auto":
-        return context.device
-
-    def warn(detail: str) -> None:
-        context.warn("device_fallback", requested=wanted, detail=detail)
-
-    return resolve(wanted, warn)
-
-
-def resolve(name: Any, warn: Callable[[str], None]) -> str:
-    """A device that exists here: cpu, cuda:N or mps.
-
-    Nothing given is cpu; auto is the best of cuda, mps and cpu; a device that
-    is not here gives the nearest one, after ``warn`` was told.
-    """
+def choose(wanted: str, context) -> str:
+    """The device of a node whose ``device`` param is ``wanted``: ``auto`` is the
+    run's device; one that this machine lacks is replaced, with a warning."""
     import torch
 
-    wanted = str(name or "cpu").strip().lower() or "cpu"
-    has_cuda = torch.cuda.is_available()
-    mps = getattr(torch.backends, "mps", None)
-    has_mps = mps is not None and mps.is_available()
-    if wanted == "auto":
-        wanted = "cuda" if has_cuda else "mps" if has_mps else "cpu"
-    kind = wanted.partition(":")[0]
-    if kind == "cpu":
+    wanted = str(wanted or "").strip().lower()
+    if wanted in ("", "auto"):
+        return context.device
+    if wanted == "cpu":
         return "cpu"
-    if kind == "mps":
-        if has_mps:
+    if wanted.startswith("mps"):
+        mps = getattr(torch.backends, "mps", None)
+        if mps is not None and mps.is_available():
             return "mps"
-        warn("no mps device is here; cpu is used")
-        return "cpu"
-    if kind != "cuda":
-        warn(f"{wanted} is not a device; cpu is used")
-        return "cpu"
-    if not has_cuda:
-        warn("no cuda device is here; cpu is used")
-        return "cpu"
-    current = f"cuda:{torch.cuda.current_device()}"
-    if wanted == "cuda":
-        return current
-    index = re.fullmatch(r"cuda:(\d+)", wanted)
-    if index and int(index.group(1)) < torch.cuda.device_count():
-        return wanted
-    warn(f"{wanted} is not here; {current} is used")
-    return current
+        return _instead("cpu", wanted, context)
+    if wanted.startswith("cuda"):
+        if not torch.cuda.is_available():
+            return _instead("cpu", wanted, context)
+        if wanted == "cuda":
+            # The run may have been given a card other than the first.
+            return context.device if context.device.startswith("cuda") else "cuda"
+        index = wanted.partition(":")[2]
+        if index.isdigit() and int(index) < torch.cuda.device_count():
+            return f"cuda:{int(index)}"
+        return _instead(f"cuda:{torch.cuda.current_device()}", wanted, context)
+    raise ValueError(f"device is {wanted!r}: choose auto, cpu, cuda or mps")
+
+
+def _instead(used: str, wanted: str, context) -> str:
+    context.warn("device_unavailable", wanted=wanted, used=used, node_id=context.node_id)
+    return used
+
+
+def move(value: Any, device: Any) -> Any:
+    """``value`` with every tensor in it, however deep, moved to ``device``."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return value.to(device, non_blocking=True)
+    if isinstance(value, dict):
+        return {key: move(item, device) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(move(item, device) for item in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(move(item, device) for item in value)
+    return value

@@ -1,59 +1,67 @@
-"""Finds the files that nodes read and places the files that they write."""
+"""Where nodes read files and where they may write them."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
-from typing import Iterator, Sequence
-
-from cdui.node import Context
+from typing import Iterator
 
 
-def find(path: str, context: Context, param: str = "path", folders: Sequence[str] = ()) -> str:
-    """The absolute path of an existing file or folder.
-
-    An absolute path is taken as it is. A relative one is tried in each of
-    ``folders`` of the data folder, then in the context's search folders.
-    """
-    path = str(path or "").strip()
-    if not path:
-        raise ValueError(f"param {param!r} is empty; give the path of a file")
+def candidates(path: str, search_dirs) -> list[str]:
+    """The places where ``path`` may lie: itself when absolute, else below each
+    of the folders, in their order."""
+    path = os.path.expanduser(path)
     if os.path.isabs(path):
-        tried = [path]
-    else:
-        roots = [os.path.join(context.data_root, f) for f in folders] + list(context.search_dirs)
-        tried = list(dict.fromkeys(os.path.abspath(os.path.join(root, path)) for root in roots))
-    for candidate in tried:
-        if os.path.exists(candidate):
-            return candidate
-    raise FileNotFoundError(f"{path} was not found; looked for {', '.join(tried)}. Put it there or set param {param!r}")
+        return [path]
+    return [os.path.normpath(os.path.join(folder, path)) for folder in search_dirs]
 
 
-def target(path: str, context: Context, folder: str, param: str = "path") -> str:
-    """Where a file may be written: under ``folder`` of the data folder, or, for
-    an absolute path, anywhere within the data folder. Makes its parent folder."""
-    path = str(path or "").strip()
-    if not path or path.endswith(("/", os.sep)):
-        raise ValueError(f"param {param!r} is {path!r}; give the name of a file to write")
+def find(path: str, context, param: str = "path", folder: bool = False) -> str:
+    """The existing file (or folder) that a param names, as an absolute path."""
+    what = "folder" if folder else "file"
+    if not str(path).strip():
+        raise ValueError(f"{param} is empty: name the {what} to read")
+    places = candidates(path, context.search_dirs)
+    for place in places:
+        if os.path.isdir(place) if folder else os.path.isfile(place):
+            return os.path.abspath(place)
+    raise FileNotFoundError(
+        f"{param}: there is no {what} {path!r}; looked for {', '.join(map(os.path.abspath, places))}. "
+        f"Put it there, or give an absolute path"
+    )
+
+
+def target(path: str, context, folder: str, param: str = "path") -> str:
+    """The absolute path to write to: relative paths lie in ``folder`` of the
+    data folder, and every path must stay inside the data folder, symlinks
+    followed. Missing folders above it are made."""
+    if not str(path).strip() or str(path).endswith(("/", os.sep)):
+        raise ValueError(f"{param} is {path!r}: give the name of a file to write")
     root = os.path.realpath(context.data_root)
-    place = os.path.realpath(os.path.join(root, folder, path))
-    if ".." in path.replace(os.sep, "/").split("/") or not place.startswith(root.rstrip(os.sep) + os.sep):
-        raise ValueError(f"param {param!r} is {path!r}, which leads out of the data folder {root}; give a path within its {folder}/")
-    os.makedirs(os.path.dirname(place), exist_ok=True)
-    return place
+    full = os.path.realpath(os.path.join(root, folder, path))
+    if os.path.commonpath([root, full]) != root or full == root:
+        raise ValueError(f"{param} {path!r} leads out of the data folder {root}: give a path below its {folder}/")
+    if os.path.isdir(full):
+        raise ValueError(f"{param} {path!r} is a folder: give the name of a file to write")
+    os.makedirs(os.path.dirname(full), exist_ok=True)
+    return full
 
 
 @contextlib.contextmanager
 def replacing(path: str) -> Iterator[str]:
-    """A temporary name beside ``path`` that takes its place when all went well,
-    so that a reader never sees half a file."""
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".writing-", suffix=os.path.splitext(path)[1])
-    os.close(handle)
+    """Gives a name beside ``path`` to write to and renames it to ``path`` at the
+    end, so that readers never see half a file. The suffix is kept."""
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f".{os.getpid()}-{name}")
     try:
         yield temporary
         os.replace(temporary, path)
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+        with contextlib.suppress(OSError):
+            os.remove(temporary)
         raise
+
+
+def file_name(text: str) -> str:
+    """``text`` as a part of a file name: other characters become ``_``."""
+    return "".join(c if c.isalnum() or c in "-_" else "_" for c in text) or "_"

@@ -1,55 +1,34 @@
-"""Reads the texts and numbers that params are given as."""
+"""Reads lists that params hold as text, such as ``1,3,224,224``."""
 
 from __future__ import annotations
 
-import math
-import re
-from typing import Any
+
+def words(text: str) -> list[str]:
+    """The comma-separated parts of ``text`` without blanks around them; empty
+    parts are left out."""
+    return [part.strip() for part in str(text).split(",") if part.strip()]
 
 
-def ints(text: Any, param: str) -> list[int]:
-    """The whole numbers of a comma list such as ``1,3,224,224``."""
-    if isinstance(text, int) and not isinstance(text, bool):
-        return [text]
-    parts = [str(p) for p in text] if isinstance(text, (list, tuple)) else str(text).split(",")
+def integers(text: object, param: str, at_least: int = 0) -> list[int]:
+    """The comma-separated whole numbers of a param; brackets around them are
+    allowed. ``at_least`` is how many there must be."""
+    return _numbers(text, param, at_least, int, "whole numbers")
+
+
+def floats(text: object, param: str, at_least: int = 0) -> list[float]:
+    """The comma-separated numbers of a param; see integers."""
+    return _numbers(text, param, at_least, float, "numbers")
+
+
+def _numbers(text, param, at_least, kind, what):
+    if isinstance(text, (list, tuple)):
+        parts = list(text)
+    else:
+        parts = words(str(text).strip().strip("()[]"))
     try:
-        return [int(p) for p in parts if p.strip()]
-    except ValueError:
-        raise ValueError(f"param {param!r} is {text!r}; write whole numbers with commas between them, such as 1,28,28") from None
-
-
-def shape(text: Any, param: str = "shape") -> list[int]:
-    """A comma list with at least one size, none below zero."""
-    sizes = ints(text, param)
-    if not sizes or min(sizes) < 0:
-        raise ValueError(f"param {param!r} is {text!r}; write sizes with commas between them, such as 1,28,28")
-    return sizes
-
-
-def names(text: Any) -> list[str]:
-    """The words of a comma list, trimmed; empty ones are left out."""
-    return [part.strip() for part in str(text or "").split(",") if part.strip()]
-
-
-def words(text: Any) -> list[str]:
-    """The words of a list with commas or blanks between them."""
-    return re.split(r"[\s,]+", str(text or "").strip(" \t\r\n,")) if str(text or "").strip(" \t\r\n,") else []
-
-
-def count(value: Any, default: int, low: int, high: int) -> int:
-    """A number of ports, read as a browser's parseInt does and kept in range.
-
-    A text counts by its leading digits, a float by its floor; a bool or
-    anything else stands for the default. It never raises.
-    """
-    number = default
-    if isinstance(value, bool):
-        pass
-    elif isinstance(value, int):
-        number = value
-    elif isinstance(value, float) and math.isfinite(value):
-        number = math.floor(value)
-    elif isinstance(value, str):
-        found = re.match(r"\s*([+-]?\d+)", value)
-        number = int(found.group(1)) if found else default
-    return max(low, min(high, number))
+        found = [kind(part) for part in parts]
+    except (TypeError, ValueError):
+        raise ValueError(f"{param} must be {what} with commas between them, not {text!r}") from None
+    if len(found) < at_least:
+        raise ValueError(f"{param} needs at least {at_least} of its {what}, and has {text!r}")
+    return found
