@@ -129,7 +129,7 @@ func prepare(c Change) (prepared, error) {
 	}
 	for _, m := range c.Metrics {
 		p.bytes += len(m.Points)
-		p.points = appendPoints(p.points, m.Points)
+		p.points = addPoints(p.points, m.Points)
 	}
 	for _, a := range c.Artifacts {
 		if a.ID <= 0 {

@@ -128,6 +128,11 @@ func (v *view) sweep(ref int64) (bool, error) {
 		if err != nil {
 			return false, err
 		}
+		if n > 0 {
+			if err := v.lowerMark(k); err != nil {
+				return false, err
+			}
+		}
 		if left -= n; left < chunkRows {
 			return false, nil
 		}
@@ -181,6 +186,22 @@ func (v *view) sweepLog(k logKind, ref int64, limit int) (int, error) {
 		removed += n
 	}
 	return removed, nil
+}
+
+// lowerMark keeps the mark from lying above rows to come: when the last rows
+// of a log go, SQLite gives their ids out again.
+func (v *view) lowerMark(k logKind) error {
+	stmt, err := v.w.stmt(`SELECT coalesce(max(id), 0) FROM ` + k.rows())
+	if err != nil {
+		return err
+	}
+	if err := stmt.QueryRowContext(context.Background()).Scan(&v.last[k]); err != nil {
+		return err
+	}
+	if v.last[k] >= v.openAfter[k] {
+		return nil
+	}
+	return v.setMark(k, v.last[k])
 }
 
 // openSweeps finds the deletes that an earlier process left unfinished.

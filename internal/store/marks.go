@@ -13,7 +13,7 @@ const trimTails = 512
 // mark moves up to the oldest that is left.
 func (b *batch) trim() error {
 	for k := range logKinds {
-		if b.next[k]-b.openAfter[k] <= 2*k.lag() {
+		if b.last[k]-b.openAfter[k] <= 2*k.lag() {
 			continue
 		}
 		if err := b.trimLog(k); err != nil {
@@ -25,12 +25,12 @@ func (b *batch) trim() error {
 
 func (b *batch) trimLog(k logKind) error {
 	open := b.openTails(k)
-	limit := b.next[k] - k.lag()
+	limit := b.last[k] - k.lag()
 	behind, _ := slices.BinarySearchFunc(open, limit, func(l *runLog, limit int64) int {
 		return cmp.Compare(l.tails[k].ids[0], limit)
 	})
 	behind = min(behind, trimTails)
-	v := &view{batch: b, next: b.next}
+	v := &view{batch: b, last: b.last}
 	for _, l := range open[:behind] {
 		l = l.edit()
 		v.set(l)
@@ -39,7 +39,7 @@ func (b *batch) trimLog(k logKind) error {
 		}
 	}
 	v.keep()
-	after := b.next[k] - 1
+	after := b.last[k]
 	if behind < len(open) {
 		after = open[behind].tails[k].ids[0] - 1
 	}
@@ -65,10 +65,15 @@ func (b *batch) openTails(k logKind) []*runLog {
 	return open
 }
 
+// mark moves a mark up.
 func (b *batch) mark(k logKind, after int64) error {
 	if after <= b.openAfter[k] {
 		return nil
 	}
+	return b.setMark(k, after)
+}
+
+func (b *batch) setMark(k logKind, after int64) error {
 	if err := b.w.exec(`UPDATE exec_log_marks SET open_after = ? WHERE log = ?`, after, k.String()); err != nil {
 		return err
 	}
@@ -81,7 +86,7 @@ func (w *writer) storeMarks() error {
 	mark := newCall()
 	mark.do = func(v *view) error {
 		for k := range logKinds {
-			after := v.next[k] - 1
+			after := v.last[k]
 			if open := v.openTails(k); len(open) > 0 {
 				after = open[0].tails[k].ids[0] - 1
 			}

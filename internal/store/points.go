@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"iter"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -30,11 +31,24 @@ func points(flush json.RawMessage) iter.Seq[point] {
 	}
 }
 
-// appendPoints adds the finite values of a flush, in order.
-func appendPoints(list []point, flush json.RawMessage) []point {
+// searchedSeries bounds how many series addPoints looks through for one.
+const searchedSeries = 64
+
+// addPoints adds the finite values of a flush to list. The last value of a
+// series is the one that counts, so that earlier ones give way to it: a list
+// stays as short as a run has series, within what a search is worth.
+func addPoints(list []point, flush json.RawMessage) []point {
 	for p := range points(flush) {
-		if finite(p.value) {
+		if !finite(p.value) {
+			continue
+		}
+		i := slices.IndexFunc(list[:min(len(list), searchedSeries)], func(q point) bool {
+			return bytes.Equal(p.name, q.name)
+		})
+		if i < 0 || len(list) > searchedSeries {
 			list = append(list, p)
+		} else {
+			list[i] = p
 		}
 	}
 	return list

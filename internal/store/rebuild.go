@@ -10,7 +10,7 @@ import (
 )
 
 // rebuild reads from the database what memory must hold: the logs of active
-// runs with their open tails, the next ids, and the deletes to go on with.
+// runs with their open tails, the last ids, and the deletes to go on with.
 func (w *writer) rebuild(ctx context.Context) error {
 	byRef, err := w.activeLogs(ctx)
 	if err != nil {
@@ -114,13 +114,11 @@ func (w *writer) lastChunks(ctx context.Context, k logKind, byRef map[int64]*run
 
 // openRows finds the open tails' rows.
 func (w *writer) openRows(ctx context.Context, k logKind, byRef map[int64]*runLog) error {
-	var last int64
-	err := w.conn.QueryRowContext(ctx, `SELECT open_after, max(open_after, (SELECT coalesce(max(id), 0) FROM `+k.rows()+`))
-		FROM exec_log_marks WHERE log = ?`, k.String()).Scan(&w.openAfter[k], &last)
+	err := w.conn.QueryRowContext(ctx, `SELECT open_after, (SELECT coalesce(max(id), 0) FROM `+k.rows()+`)
+		FROM exec_log_marks WHERE log = ?`, k.String()).Scan(&w.openAfter[k], &w.last[k])
 	if err != nil {
 		return err
 	}
-	w.next[k] = last + 1
 	return w.scan(ctx, `SELECT id, run, pos, attempt, seq FROM `+k.rows()+` WHERE id > ? ORDER BY id`,
 		[]any{w.openAfter[k]}, func(rows *sql.Rows) error {
 			var id, ref, pos int64
@@ -157,7 +155,7 @@ func (w *writer) openPoints(ctx context.Context, byRef map[int64]*runLog) error 
 			if err := stmt.QueryRowContext(ctx, id).Scan(&points); err != nil {
 				return fmt.Errorf("read metrics of run %s: %w", l.id, err)
 			}
-			l.finals.add(appendPoints(nil, json.RawMessage(points)))
+			l.finals.add(addPoints(nil, json.RawMessage(points)))
 		}
 	}
 	return nil

@@ -205,12 +205,14 @@ func (s *Store) count(ctx context.Context, f Filter) (int, error) {
 	return total, err
 }
 
+const activeRuns = `SELECT ` + runColumns + `, g.graph FROM exec_runs r INDEXED BY exec_runs_active
+	LEFT JOIN exec_run_graphs g ON g.run = r.seq
+	WHERE r.status IN (` + activeStatuses + `) ORDER BY r.seq`
+
 // Active reads the rows of all runs that haven't ended, with graph and
 // RecordedSeq, in the order of their submission.
 func (s *Store) Active(ctx context.Context) ([]run.Row, error) {
-	rows, err := s.query(ctx, `SELECT `+runColumns+`, g.graph FROM exec_runs r
-		LEFT JOIN exec_run_graphs g ON g.run = r.seq
-		WHERE r.status IN (`+activeStatuses+`) ORDER BY r.seq`)
+	rows, err := s.query(ctx, activeRuns)
 	if err != nil {
 		return nil, s.readError("read active runs", err)
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"cdui/internal/run"
 	"cdui/internal/store"
 )
@@ -92,6 +94,21 @@ func checkSound(t testing.TB, s *store.Store) store.Report {
 
 func ptr[T any](v T) *T { return &v }
 
+// eventually waits for a condition that another goroutine brings about.
+func eventually(t *testing.T, condition func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(30 * time.Second)
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal("waited for 30 s")
+		}
+	}
+}
+
 func TestOpenMakesAFileThatOnlyItsOwnerReads(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cdui.db")
 	s := open(t, path)
@@ -105,4 +122,15 @@ func TestOpenMakesAFileThatOnlyItsOwnerReads(t *testing.T) {
 			t.Errorf("%s has mode %v", name, info.Mode())
 		}
 	}
+}
+
+// tempDir is t.TempDir for one case of a property: it goes with the case. It
+// lies in memory where it can, since nothing of it must survive.
+func tempDir(t *rapid.T) (string, error) {
+	dir, err := os.MkdirTemp("/dev/shm", "store")
+	if err != nil {
+		dir, err = os.MkdirTemp("", "store")
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir, err
 }

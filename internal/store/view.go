@@ -17,10 +17,10 @@ const (
 		sweep_id, sweep_variant, rerun_of, worker_id, devices, fingerprint_digest,
 		cancel_requested_at, options, execution_facts)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	insertEvent = `INSERT INTO exec_run_events (id, run, pos, attempt, seq, ts, type, payload)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
-	insertMetrics = `INSERT INTO exec_run_metrics (id, run, pos, attempt, seq, ts, points)
+	insertEvent = `INSERT INTO exec_run_events (run, pos, attempt, seq, ts, type, payload)
 		VALUES (?, ?, ?, ?, ?, ?, ?)`
+	insertMetrics = `INSERT INTO exec_run_metrics (run, pos, attempt, seq, ts, points)
+		VALUES (?, ?, ?, ?, ?, ?)`
 	insertArtifact = `INSERT INTO exec_run_artifacts (id, run, kind, path, meta, node_id, backend, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 	insertEventChunk = `INSERT INTO exec_run_event_chunks (run, first_pos, n, attempt, last_seq, rowids)
@@ -34,14 +34,14 @@ const (
 type view struct {
 	*batch
 	own   map[string]*runLog
-	next  [logKinds]int64
+	last  [logKinds]int64
 	swept []*sweep
 	wrote bool
 }
 
 // keep makes the call's changes part of the batch.
 func (v *view) keep() {
-	v.batch.next = v.next
+	v.batch.last = v.last
 	v.batch.swept = append(v.batch.swept, v.swept...)
 	for id, l := range v.own {
 		v.batch.logs[id] = l
@@ -215,40 +215,54 @@ func (v *view) append(l *runLog, c *prepared) error {
 		if payload == nil {
 			payload = []byte("null")
 		}
-		id, pos, err := v.row(l, eventLog)
+		pos, err := v.position(l, eventLog)
 		if err != nil {
 			return err
 		}
-		if err := v.exec(insertEvent, id, l.ref, pos, attempt, seq, micros(e.TS), e.Type, string(payload)); err != nil {
+		if err := v.row(l, eventLog, insertEvent, l.ref, pos, attempt, seq, micros(e.TS), e.Type, string(payload)); err != nil {
 			return err
 		}
 	}
 	l.pending = append(l.pending, c.points...)
 	for i := range c.Metrics {
 		m := &c.Metrics[i]
-		id, pos, err := v.row(l, metricLog)
+		pos, err := v.position(l, metricLog)
 		if err != nil {
 			return err
 		}
-		if err := v.exec(insertMetrics, id, l.ref, pos, attempt, seq, micros(m.TS), string(m.Points)); err != nil {
+		if err := v.row(l, metricLog, insertMetrics, l.ref, pos, attempt, seq, micros(m.TS), string(m.Points)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// row gives the next row of a log to l, and writes out the chunk that is full.
-func (v *view) row(l *runLog, k logKind) (id, pos int64, err error) {
+// position gives the position of l's next row, after writing out the chunk
+// that is full.
+func (v *view) position(l *runLog, k logKind) (int64, error) {
 	if len(l.tails[k].ids) >= chunkRows {
 		if err := v.closeChunk(l, k); err != nil {
-			return 0, 0, err
+			return 0, err
 		}
 	}
-	t := &l.tails[k]
-	id, pos = v.next[k], t.next()
-	v.next[k]++
-	t.ids = append(t.ids, id)
-	return id, pos, nil
+	return l.tails[k].next(), nil
+}
+
+// row stores a log row. SQLite chooses its id, one above the log's last, since
+// appending is what it does fastest.
+func (v *view) row(l *runLog, k logKind, query string, args ...any) error {
+	v.wrote = true
+	res, err := v.w.execResult(query, args...)
+	if err != nil {
+		return err
+	}
+	id, err := res.LastInsertId()
+	if err != nil {
+		return err
+	}
+	l.tails[k].ids = append(l.tails[k].ids, id)
+	v.last[k] = id
+	return nil
 }
 
 // closeChunk writes out l's open tail.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 )
@@ -16,7 +17,7 @@ const (
 	// maxBatchRows and maxBatchBytes bound what one commit takes along; one
 	// call alone may be larger.
 	maxBatchRows  = 8192
-	maxBatchBytes = 16 << 20
+	maxBatchBytes = 8 << 20
 	// sliceEvery is how many commits go before a slice of a delete while
 	// writers are waiting all the time.
 	sliceEvery = 16
@@ -64,8 +65,8 @@ type writer struct {
 	stmts map[string]*sql.Stmt
 	queue chan *call
 
-	// next is the id of the next row of each log, openAfter its stored mark.
-	next, openAfter [logKinds]int64
+	// last is the id of the last row of each log, openAfter its stored mark.
+	last, openAfter [logKinds]int64
 
 	sweeps []*sweep
 	// paused holds sweeps back after one failed; the retry timer ends it.
@@ -137,6 +138,8 @@ func (w *writer) serve(first *call) {
 		}
 	}
 	add(first)
+	// Whoever was told of the last commit gets to hand over its next call.
+	runtime.Gosched()
 	for rows < maxBatchRows && bytes < maxBatchBytes {
 		select {
 		case c, open := <-w.queue:
@@ -161,7 +164,7 @@ func (w *writer) commit(calls []*call) {
 	for {
 		b, err := w.attempt(calls, start, savepoints)
 		if err == nil {
-			w.next, w.openAfter = b.next, b.openAfter
+			w.last, w.openAfter = b.last, b.openAfter
 			w.store.publish(b.logs)
 			w.sweeps = append(w.sweeps, b.swept...)
 			w.recovered()
@@ -212,7 +215,7 @@ func (w *writer) attempt(calls []*call, start time.Time, savepoints bool) (*batc
 	b := &batch{
 		w:         w,
 		logs:      map[string]*runLog{},
-		next:      w.next,
+		last:      w.last,
 		openAfter: w.openAfter,
 		errs:      make([]error, len(calls)),
 	}
@@ -238,7 +241,7 @@ func (w *writer) attempt(calls []*call, start time.Time, savepoints bool) (*batc
 type batch struct {
 	w               *writer
 	logs            map[string]*runLog
-	next, openAfter [logKinds]int64
+	last, openAfter [logKinds]int64
 	errs            []error
 	// swept are the runs that calls deleted.
 	swept []*sweep
@@ -252,7 +255,7 @@ func (b *batch) fill(calls []*call, savepoints bool) error {
 				return err
 			}
 		}
-		v := &view{batch: b, next: b.next}
+		v := &view{batch: b, last: b.last}
 		switch err := c.do(v); {
 		case err == nil:
 			v.keep()
