@@ -16,12 +16,15 @@ def candidates(path: str, search_dirs) -> list[str]:
     return [os.path.normpath(os.path.join(folder, path)) for folder in search_dirs]
 
 
-def find(path: str, context, param: str = "path", folder: bool = False) -> str:
-    """The existing file (or folder) that a param names, as an absolute path."""
+def find(path: str, context, param: str = "path", folder: bool = False, own: str = "") -> str:
+    """The existing file (or folder) that a param names, as an absolute path.
+    ``own`` names a folder of the data folder where relative paths are tried
+    first: what a saver wrote there, a loader finds under the same path."""
     what = "folder" if folder else "file"
     if not str(path).strip():
         raise ValueError(f"{param} is empty: name the {what} to read")
-    places = candidates(path, context.search_dirs)
+    own_folders = [os.path.join(context.data_root, own)] if own else []
+    places = candidates(path, own_folders + list(context.search_dirs))
     for place in places:
         if os.path.isdir(place) if folder else os.path.isfile(place):
             return os.path.abspath(place)

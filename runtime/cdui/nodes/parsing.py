@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 
 def words(text: str) -> list[str]:
     """The comma-separated parts of ``text`` without blanks around them; empty
@@ -32,3 +35,22 @@ def _numbers(text, param, at_least, kind, what):
     if len(found) < at_least:
         raise ValueError(f"{param} needs at least {at_least} of its {what}, and has {text!r}")
     return found
+
+
+def count(value: object, default: int, low: int, high: int) -> int:
+    """A number of ports, read as a browser's parseInt does and kept in range.
+
+    A text counts by its leading digits, a float by its floor; a bool or
+    anything else stands for the default. It never raises.
+    """
+    number = default
+    if isinstance(value, bool):
+        pass
+    elif isinstance(value, int):
+        number = value
+    elif isinstance(value, float) and math.isfinite(value):
+        number = math.floor(value)
+    elif isinstance(value, str):
+        found = re.match(r"\s*([+-]?[0-9]+)", value)
+        number = int(found.group(1)) if found else default
+    return max(low, min(high, number))
