@@ -112,10 +112,10 @@ var rules = []rule{
 	},
 	{
 		name:   "no test code in the program",
-		from:   []string{"cmd/...", "internal/..."},
+		from:   []string{"cmd/..."},
 		to:     []string{"testing/...", "net/http/httptest", "pgregory.net/rapid", "internal/e2e/...", "internal/archtest"},
-		but:    []string{"internal/e2e/..."},
-		reason: "what only tests need belongs into test files",
+		deep:   true,
+		reason: "what only tests need belongs into test files, or into a package that only they import",
 	},
 }
 
