@@ -16,6 +16,8 @@ type screen struct {
 	together bool
 	style    func() text.Style
 	drawn    int
+	// shown is what is drawn, so that the same is not drawn again.
+	shown string
 }
 
 // clear takes the block away.
@@ -36,7 +38,6 @@ func (s *screen) draw(lines ...string) {
 	if !s.live {
 		return
 	}
-	s.clear()
 	width := s.style().Width
 	var keep []string
 	for _, l := range lines {
@@ -44,11 +45,13 @@ func (s *screen) draw(lines ...string) {
 			keep = append(keep, cropPainted(s.style(), l, width-1))
 		}
 	}
-	if len(keep) == 0 {
+	block := strings.Join(keep, "\n")
+	if s.drawn == len(keep) && s.shown == block {
 		return
 	}
-	_, _ = io.WriteString(s.err, strings.Join(keep, "\n"))
-	s.drawn = len(keep)
+	s.clear()
+	_, _ = io.WriteString(s.err, block)
+	s.drawn, s.shown = len(keep), block
 }
 
 // console prints output of the run, whole lines of it.

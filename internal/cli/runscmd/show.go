@@ -73,7 +73,7 @@ func fields(r api.Run, now time.Time) []field {
 		{"status", statusText(r, now)},
 		{"why", phrase.Failure(r.Row)},
 		{"end class", string(r.EndClass)},
-		{"metrics", strings.Join(phrase.FinalMetrics(r.FinalMetrics), "   ")},
+		{"metrics", strings.Join(phrase.FinalMetrics(r.FinalMetrics), ", ")},
 		{"where", phrase.Where(r.Row)},
 		{"asked for", o.Device},
 		{"submitted", moment(&r.CreatedAt, now)},
@@ -138,7 +138,7 @@ func statusText(r api.Run, now time.Time) string {
 	s := string(r.Status)
 	switch {
 	case r.Status == run.Queued:
-		s += "  " + phrase.Waiting(r.QueuePosition, r.QueueKey, r.QueueReason)
+		s += ": " + phrase.Waiting(r.QueuePosition, r.QueueKey, r.QueueReason)
 	case r.Status.Active() && r.CancelRequestedAt != nil:
 		s += ", " + phrase.Stopping(r, now)
 	case r.Status.Active() && r.PID != nil:

@@ -34,7 +34,7 @@ func (s Style) Chart(series Series, height int) string {
 	}
 	label := 0
 	at := func(f float64) float64 { return low*(1-f) + high*f }
-	format := func(f float64) string { return Float(at(f)) }
+	format := func(f float64) string { return tick(at(f), low, high, height) }
 	for i := range height + 1 {
 		label = max(label, Cells(format(float64(i)/float64(height))))
 	}
@@ -84,6 +84,17 @@ func bounds(values []float64) (low, high float64, n int) {
 		}
 	}
 	return low, high, n
+}
+
+// tick shows a value of the axis, all of them with the same number of decimals
+// where that is short.
+func tick(v, low, high float64, height int) string {
+	step := (high/2 - low/2) * 2 / float64(height)
+	decimals := 1 - int(math.Floor(math.Log10(step)))
+	if decimals > 5 || math.Abs(low) >= 1e6 || math.Abs(high) >= 1e6 {
+		return Float(v)
+	}
+	return fmt.Sprintf("%.*f", max(0, decimals), v)
 }
 
 // around gives bounds for a line that is level.

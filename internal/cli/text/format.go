@@ -10,11 +10,13 @@ import (
 	"time"
 )
 
-// Duration shows how long something took: 0.4s, 12s, 18m 04s, 3h 07m, 2d 5h.
+// Duration shows how long something took: 0.43s, 2.5s, 12s, 18m 04s, 3h 07m, 2d 5h.
 func Duration(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "0s"
+	case d < time.Second:
+		return strconv.FormatFloat(d.Truncate(10*time.Millisecond).Seconds(), 'f', -1, 64) + "s"
 	case d < 10*time.Second:
 		return strconv.FormatFloat(d.Truncate(100*time.Millisecond).Seconds(), 'f', -1, 64) + "s"
 	case d < time.Minute:

@@ -119,8 +119,11 @@ func (t *Table) line(b *strings.Builder, s Style, shown, widths []int, row []Cel
 
 // fit chooses the columns that are shown and how wide each is.
 func (t *Table) fit(width int) (shown, widths []int) {
-	for i := range t.Columns {
-		shown = append(shown, i)
+	for i, c := range t.Columns {
+		// What nobody has is no column.
+		if c.Drop == 0 || !t.empty(i) {
+			shown = append(shown, i)
+		}
 	}
 	for {
 		widths = widths[:0]
@@ -193,6 +196,15 @@ func (t *Table) force(widths []int, width int) {
 		}
 		widths[widest]--
 	}
+}
+
+func (t *Table) empty(col int) bool {
+	for _, row := range t.Rows {
+		if col < len(row) && row[col].Text != "" {
+			return false
+		}
+	}
+	return len(t.Rows) > 0
 }
 
 func (t *Table) natural(col int) int {

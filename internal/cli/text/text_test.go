@@ -16,7 +16,7 @@ import (
 func TestDuration(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{
-		-1: "0s", 0: "0s", 430 * time.Millisecond: "0.4s", 12 * time.Second: "12s", 18*time.Minute + 4*time.Second: "18m 04s",
+		-1: "0s", 0: "0s", 437 * time.Millisecond: "0.43s", 2570 * time.Millisecond: "2.5s", 12 * time.Second: "12s", 18*time.Minute + 4*time.Second: "18m 04s",
 		3*time.Hour + 7*time.Minute: "3h 07m", 53 * time.Hour: "2d 5h",
 	} {
 		if got := text.Duration(d); got != want {
@@ -171,7 +171,7 @@ func TestChartShowsGapsAndFits(t *testing.T) {
 	s := text.Series{Name: "loss", Steps: []float64{1, 2, 3, 4, 5}, Values: []float64{2.3, 1, math.NaN(), 0.5, 0.25}}
 	for _, style := range []text.Style{{Width: 40, Unicode: true}, {Width: 40}} {
 		got := style.Chart(s, 6)
-		if !strings.HasPrefix(got, "loss  0.25\n") || !strings.Contains(got, "step 1 to 5") || !strings.Contains(got, "2.3 ") {
+		if !strings.HasPrefix(got, "loss  0.25\n") || !strings.Contains(got, "step 1 to 5") || !strings.Contains(got, "2.30 ") {
 			t.Errorf("chart:\n%s", got)
 		}
 		for line := range strings.SplitSeq(got, "\n") {
