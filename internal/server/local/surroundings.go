@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -49,9 +48,13 @@ func (s *Surroundings) Assignment(ctx context.Context, job runs.Job, kept string
 		GraceMS:  job.Grace.Milliseconds(),
 		MaxRunMS: int64(row.Options.MaxRunSeconds * float64(time.Second/time.Millisecond)),
 	}
+	port, err := pyruntime.FreePort()
+	if err != nil {
+		port = 0 // the program chooses for itself
+	}
 	env := pyruntime.EnvSpec{
 		Runtime: s.Runtime, Devices: row.Devices, Cores: runtime.NumCPU(), Slots: s.slots(row.Devices),
-		CheckpointDir: filepath.Join(kept, "checkpoints"), MasterPort: freePort(ctx),
+		CheckpointDir: filepath.Join(kept, "checkpoints"), MasterPort: port,
 	}
 	switch p := job.Program; {
 	case p.Script != nil:
@@ -73,6 +76,7 @@ func (s *Surroundings) Assignment(ctx context.Context, job runs.Job, kept string
 	default:
 		return a, fmt.Errorf("run %s is neither a script nor a command", run.Short(row.ID))
 	}
+	env.Argv = a.Argv
 	a.Env = pyruntime.ChildEnv(s.Environ, env)
 	a.VisibleDevices, a.DeviceAliases = aliases(row.Devices)
 	return a, nil
@@ -114,18 +118,4 @@ func aliases(devices []string) ([]string, map[string]string) {
 		names[alias] = d
 	}
 	return devices, names
-}
-
-// freePort asks the system for a port that nobody listens on now; 0 if it has
-// none. Runs that start at the same moment get different ones.
-func freePort(ctx context.Context) int {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0
-	}
-	defer l.Close()
-	if addr, ok := l.Addr().(*net.TCPAddr); ok {
-		return addr.Port
-	}
-	return 0
 }
