@@ -17,9 +17,6 @@ GOLANGCI_VERSION := v2.15.0
 FUZZTIME         ?= 10s
 SOAK_TIMEOUT     ?= 60m
 
-# What `make gen` writes and `make gen-check` compares.
-GENERATED := completions man docs/states.md
-
 .PHONY: help
 help: ## list the tasks
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -104,14 +101,12 @@ lint: ## golangci-lint (installed into .tools on first use, 2 min)
 	@scripts/lint.sh $(GOLANGCI_VERSION)
 
 .PHONY: gen
-gen: build ## write completions, man pages and docs/states.md anew
-	@scripts/gen.sh $(BIN)
+gen: ## write completions, man pages and docs/states.md anew
+	@scripts/gen.sh
 
 .PHONY: gen-check
-gen-check: gen ## fail when a generated file is not what gen writes
-	@if [ -n "$$(git status --porcelain -- $(GENERATED))" ]; then \
-	    git status --short -- $(GENERATED); \
-	    echo "generated files differ: run 'make gen' and commit them"; exit 1; fi
+gen-check: ## fail when a generated file is not what gen writes
+	@scripts/gen.sh --check
 
 .PHONY: clean
 clean: ## remove what was built

@@ -1,25 +1,39 @@
 #!/usr/bin/env bash
-# Writes what is generated and checked in: gen.sh BINARY. Each is made anew in
-# a folder beside and then swapped in, so that a file whose source is gone goes
-# too.
+# Writes what is generated and checked in.
+#
+#   gen.sh            writes it
+#   gen.sh --check    says what differs, and fails when something does
+#
+# Each folder is made anew, so that a file whose source is gone goes too.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-binary=$1
 GO=${GO:-go}
 fresh=$(mktemp -d)
 trap 'rm -rf "$fresh"' EXIT
 
+# A build without a version of its own: pages must not change with each commit.
+$GO build -buildvcs=false -o "$fresh/cdui" ./cmd/cdui
 mkdir "$fresh/completions" "$fresh/man"
-for shell in bash zsh fish powershell; do
-    "$binary" completion "$shell" >"$fresh/completions/cdui.$shell"
+for shell in bash zsh fish; do
+    "$fresh/cdui" completion "$shell" >"$fresh/completions/cdui.$shell"
 done
-"$binary" man "$fresh/man"
+"$fresh/cdui" man "$fresh/man" >/dev/null
+
+if [ "${1:-}" = --check ]; then
+    # docs/states.md is compared by the test of internal/run.
+    for folder in completions man; do
+        if ! diff -ru "$folder" "$fresh/$folder"; then
+            echo "$folder/ is out of date: run 'make gen' and commit it" >&2
+            exit 1
+        fi
+    done
+    exit 0
+fi
 
 for folder in completions man; do
     rm -rf "$folder"
     mv "$fresh/$folder" "$folder"
 done
-
-# docs/states.md is the transition matrix of internal/run, printed.
+# The transition matrix of internal/run, printed.
 $GO test -count 1 -run TestTransitionMatrixIsTheDocument ./internal/run -update

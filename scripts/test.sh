@@ -4,9 +4,10 @@
 #
 #   test.sh [check] [go] [py] [e2e]
 #
-# check is gofmt and go vet; go is every package but internal/e2e, under the
-# race detector; py is pytest over runtime/tests; e2e is internal/e2e. TESTFLAGS
-# is handed to go test, e.g. TESTFLAGS='-run Cancel'.
+# check is gofmt, go vet and whether generated files are up to date; go is every
+# package but internal/e2e, under the race detector; py is pytest over
+# runtime/tests; e2e is internal/e2e. TESTFLAGS is handed to go test, e.g.
+# TESTFLAGS='-run Cancel'.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -34,6 +35,9 @@ check() {
     tally $status 0 0 0
     step "go vet"
     $GO vet ./...
+    tally $? 0 0 0
+    step "generated files"
+    scripts/gen.sh --check
     tally $? 0 0 0
 }
 
