@@ -73,7 +73,7 @@ func findTorch() string {
 	return ""
 }
 
-func needTorch(t *testing.T) {
+func needTorch(t testing.TB) {
 	t.Helper()
 	if python == "" {
 		t.Fatal("no python with torch; run scripts/deps.sh test")
@@ -82,7 +82,7 @@ func needTorch(t *testing.T) {
 
 // plane is a control plane in a folder of its own.
 type plane struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	addr string
 	uid  int // the user that it runs as; 0 is root
@@ -110,14 +110,14 @@ func (s *safeBuffer) String() string {
 }
 
 // newPlane starts a control plane with extra settings, NAME=value.
-func newPlane(t *testing.T, env ...string) *plane {
+func newPlane(t testing.TB, env ...string) *plane {
 	t.Helper()
 	p := preparePlane(t, env...)
 	p.start()
 	return p
 }
 
-func preparePlane(t *testing.T, env ...string) *plane {
+func preparePlane(t testing.TB, env ...string) *plane {
 	t.Helper()
 	p := &plane{t: t, dir: filepath.Join(shortTemp(t), "d"), addr: freeAddr(t), env: env}
 	t.Cleanup(func() {
@@ -130,7 +130,7 @@ func preparePlane(t *testing.T, env ...string) *plane {
 }
 
 // shortTemp is a temp folder that any user can reach.
-func shortTemp(t *testing.T) string {
+func shortTemp(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "cdui-t-")
 	if err != nil {
@@ -147,7 +147,7 @@ func shortTemp(t *testing.T) string {
 	return dir
 }
 
-func freeAddr(t *testing.T) string {
+func freeAddr(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -273,7 +273,7 @@ func (p *plane) cdui(args ...string) string {
 	return string(out)
 }
 
-func exitCode(t *testing.T, err error) int {
+func exitCode(t testing.TB, err error) int {
 	if err == nil {
 		return 0
 	}
@@ -416,7 +416,7 @@ func (p *plane) file(name, text string) string {
 }
 
 // eventually polls until ok or the time is over.
-func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
+func eventually(t testing.TB, within time.Duration, what string, ok func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()

@@ -1,0 +1,248 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"cdui/internal/api"
+	"cdui/internal/run"
+	"cdui/internal/store"
+)
+
+// bulk submits n copies of a command at once and waits until all have ended.
+func (p *plane) bulk(n int, options string) time.Duration {
+	p.t.Helper()
+	entry := `{"options":` + options + `}`
+	start := time.Now()
+	for left := n; left > 0; left -= api.MaxBulk {
+		k := min(left, api.MaxBulk)
+		code, raw, err := p.post(api.PathRunsBulk, `{"runs":[`+strings.TrimSuffix(strings.Repeat(entry+",", k), ",")+`]}`)
+		if err != nil || code != 200 {
+			p.t.Fatalf("bulk: %d %.200s %v", code, raw, err)
+		}
+	}
+	eventually(p.t, 10*time.Minute, "all runs end", func() bool {
+		var st api.ServerStatus
+		p.get(api.PathStatus, &st)
+		return st.Running+st.Waiting == 0
+	})
+	return time.Since(start)
+}
+
+func seconds(b *testing.B, name string, args ...string) float64 {
+	b.Helper()
+	start := time.Now()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		b.Fatalf("%s: %v %s", name, err, out)
+	}
+	return time.Since(start).Seconds()
+}
+
+// No-op commands end to end, durable, on two slots, beside xargs -P2 true. The
+// target beside task-spooler is a quarter of its 640 a second, a third of what
+// xargs does being that.
+func BenchmarkNoOpCommands(b *testing.B) {
+	const n = 300
+	p := newPlane(b)
+	p.bulk(20, `{"command":{"argv":["true"],"cwd":"/"}}`)
+	for b.Loop() {
+		took := p.bulk(n, `{"command":{"argv":["true"],"cwd":"/"}}`).Seconds()
+		base := seconds(b, "sh", "-c", fmt.Sprintf("seq %d | xargs -P2 -n1 true", n))
+		b.ReportMetric(n/took, "runs/s")
+		b.ReportMetric(n/base, "xargs/s")
+		b.ReportMetric(base/took, "ratio")
+	}
+}
+
+// No-op scripts beside xargs -P2 python3 -c pass; at least a third.
+func BenchmarkNoOpScripts(b *testing.B) {
+	const n = 100
+	p := newPlane(b)
+	dir := filepath.Dir(p.dir)
+	if err := os.WriteFile(filepath.Join(dir, "pass.py"), []byte("pass\n"), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	options := fmt.Sprintf(`{"script":{"path":%q,"interpreter":"/usr/bin/python3"}}`, filepath.Join(dir, "pass.py"))
+	p.bulk(10, options)
+	for b.Loop() {
+		took := p.bulk(n, options).Seconds()
+		base := seconds(b, "sh", "-c", fmt.Sprintf("seq %d | xargs -P2 -I{} /usr/bin/python3 -c pass", n))
+		b.ReportMetric(n/took, "runs/s")
+		b.ReportMetric(n/base, "xargs/s")
+		b.ReportMetric(base/took, "ratio")
+	}
+}
+
+// From the end of one run to the start of the next on its slot, by the times
+// in their rows.
+func BenchmarkFinishToNextStart(b *testing.B) {
+	p := newPlane(b, "CDUI_RUN_QUEUE_MAX_CONCURRENT_CPU=1")
+	total, n := 0.0, 0
+	for b.Loop() {
+		p.bulk(20, `{"command":{"argv":["sleep","0.02"],"cwd":"/"}}`)
+		var list api.RunList
+		p.get(api.PathRuns+"?limit=20", &list)
+		for i := 0; i+1 < len(list.Runs); i++ {
+			gap := list.Runs[i].StartedAt.Sub(*list.Runs[i+1].FinishedAt)
+			total += gap.Seconds() * 1000
+			n++
+		}
+	}
+	b.ReportMetric(total/float64(n), "ms/gap")
+}
+
+// Submit latency, one at a time over REST, with many runs stored before and
+// 10,000 queued; flat means a ratio to the empty database of at most 1.3.
+func BenchmarkSubmitLatency(b *testing.B) {
+	for _, stored := range []int{0, 10_000, 100_000} {
+		b.Run(strconv.Itoa(stored)+" stored", func(b *testing.B) {
+			p := preparePlane(b)
+			if stored > 0 {
+				fill(b, p, stored)
+			}
+			p.start()
+			if stored > 0 {
+				for range 10 {
+					code, _, err := p.post(api.PathRunsBulk, `{"runs":[`+strings.TrimSuffix(strings.Repeat(`{"options":{"hold":true,"command":{"argv":["true"],"cwd":"/"}}},`, 1000), ",")+`]}`)
+					if err != nil || code != 200 {
+						b.Fatal(code, err)
+					}
+				}
+			}
+			for b.Loop() {
+				if code, raw, err := p.post(api.PathRuns, `{"options":{"hold":true,"command":{"argv":["true"],"cwd":"/"}}}`); err != nil || code != 200 {
+					b.Fatal(code, string(raw), err)
+				}
+			}
+		})
+	}
+}
+
+// fill stores ended runs before the control plane starts.
+func fill(b *testing.B, p *plane, n int) {
+	b.Helper()
+	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+		b.Fatal(err)
+	}
+	st, err := store.Open(context.Background(), store.Config{Path: filepath.Join(p.dir, "cdui.db")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for done := 0; done < n; done += 1000 {
+		if _, err := st.Apply(context.Background(), endedRuns(done, 1000)...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := st.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// One child that prints as fast as it can.
+func BenchmarkConsole(b *testing.B) {
+	const size = 200_000_000
+	p := newPlane(b)
+	for b.Loop() {
+		r := p.ended(p.run("--", "sh", "-c", fmt.Sprintf("head -c %d /dev/zero", size)))
+		if len(p.rawLog(r.ID)) != size {
+			b.Fatal("bytes were lost")
+		}
+		b.ReportMetric(size/1e6/r.FinishedAt.Sub(*r.StartedAt).Seconds(), "MB/s")
+	}
+}
+
+func BenchmarkHelp(b *testing.B) {
+	for b.Loop() {
+		if out, err := exec.Command(binary, "--help").CombinedOutput(); err != nil {
+			b.Fatal(err, string(out))
+		}
+	}
+	info, err := os.Stat(binary)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(info.Size())/1e6, "MB-binary")
+}
+
+// What a shim keeps in memory while its run does nothing.
+func BenchmarkShimMemory(b *testing.B) {
+	p := newPlane(b)
+	for b.Loop() {
+		id := p.run("--", "sleep", "1000")
+		p.running(id)
+		for _, pid := range supervisors(p, id) {
+			b.ReportMetric(residentMB(b, pid), "MB")
+		}
+		p.cdui("cancel", "-d", "--force", id)
+		p.ended(id)
+	}
+}
+
+func residentMB(b *testing.B, pid int) float64 {
+	b.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, line := range strings.Split(string(raw), "\n") {
+		if text, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kb, err := strconv.ParseFloat(strings.Fields(text)[0], 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return kb / 1024
+		}
+	}
+	b.Fatalf("process %d has no VmRSS", pid)
+	return 0
+}
+
+// From submit to the first line of a script, beside the bare interpreter.
+func BenchmarkFirstLine(b *testing.B) {
+	p := newPlane(b)
+	dir := filepath.Dir(p.dir)
+	if err := os.WriteFile(filepath.Join(dir, "hello.py"), []byte("print('hello', flush=True)\nimport time; time.sleep(0.05)\n"), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	body := fmt.Sprintf(`{"options":{"script":{"path":%q,"interpreter":"/usr/bin/python3"}}}`, filepath.Join(dir, "hello.py"))
+	total, base, n := 0.0, 0.0, 0
+	for b.Loop() {
+		start := time.Now()
+		_, raw, err := p.post(api.PathRuns, body)
+		var reply api.SubmitReply
+		if err != nil || json.Unmarshal(raw, &reply) != nil {
+			b.Fatal(err, string(raw))
+		}
+		for len(p.rawLog(reply.RunID)) == 0 {
+			continue
+		}
+		total += time.Since(start).Seconds()
+		p.ended(reply.RunID)
+		base += seconds(b, "/usr/bin/python3", "-c", "print('hello')")
+		n++
+	}
+	b.ReportMetric(total/float64(n)*1000, "ms")
+	b.ReportMetric(total/base, "x-python")
+}
+
+// endedRuns builds n runs that have ended, numbered from first.
+func endedRuns(first, n int) []store.Change {
+	at := time.Now().UTC()
+	out := make([]store.Change, n)
+	for i := range out {
+		status := run.Succeeded
+		out[i] = store.Change{Insert: &run.Row{
+			ID: fmt.Sprintf("%032x", first+i+1), Name: "old", Status: status, QueueKey: "cpu", CreatedAt: at, StartedAt: &at, FinishedAt: &at,
+			Options: run.Options{Device: "cpu", Lane: "queued", ErrorMode: "fail_fast"}, Graph: json.RawMessage(`{"nodes":[{"id":"command","type":"Command","data":{"params":{"argv":["true"],"cwd":"/"}}}],"edges":[]}`),
+		}}
+	}
+	return out
+}
