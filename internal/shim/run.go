@@ -25,7 +25,9 @@ const (
 	drainFor = 2 * time.Second
 	// killEvery is the pause between two rounds of SIGKILL.
 	killEvery = 10 * time.Millisecond
-	// sampleEvery is how often the tree is looked at for its memory groups.
+	// sampleFirst and sampleEvery are how often the tree is looked at for its
+	// memory groups: soon at first, then ever less.
+	sampleFirst = 100 * time.Millisecond
 	sampleEvery = 5 * time.Second
 	// ackWait is how long the end waits for its acknowledgement: with it, the
 	// record is in the database and need not be synced to disk here.
@@ -276,7 +278,7 @@ func (r *shimRun) launch() {
 	if r.a.MaxRunMS > 0 {
 		r.limitAt = r.began.Add(time.Duration(r.a.MaxRunMS) * time.Millisecond)
 	}
-	r.sampleAt = now.Add(sampleEvery / 5)
+	r.sampleAt = now.Add(sampleFirst)
 	r.note.State, r.note.Child = wire.Running, hostPID
 	if err := wire.WriteNote(r.start.Dir, r.note); err != nil {
 		r.log.Warn("note is not renewed", "error", err)
@@ -394,7 +396,7 @@ func (r *shimRun) tick(now time.Time) {
 		r.stopFor(stoppedByLimit, time.Duration(r.a.GraceMS)*time.Millisecond, false)
 	}
 	if isDue(r.sampleAt, now) {
-		r.sampleAt = now.Add(sampleEvery)
+		r.sampleAt = now.Add(min(sampleEvery, now.Sub(r.began)))
 		for _, p := range r.iso.alive(r.a.RunID) {
 			r.oom.note(p.PID, r.iso.hostPID(p.PID))
 		}

@@ -88,8 +88,8 @@ func launch(t testing.TB, h *shimhost.Host, a protocol.Assignment) *shimhost.Run
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
-		_ = r.Cancel(ctx, 0, true)
-		for !r.Status().Dead && ctx.Err() == nil {
+		err := r.Cancel(ctx, 0, true)
+		for !errors.Is(err, shimhost.ErrReplaced) && !r.Status().Dead && ctx.Err() == nil {
 			select {
 			case <-r.Changed():
 			case <-time.After(10 * time.Millisecond):

@@ -153,7 +153,7 @@ func (r *Run) awaitGone() {
 // force, a shim that does not react is killed, and the run with it.
 func (r *Run) Cancel(ctx context.Context, grace time.Duration, force bool) error {
 	told := r.tell(ctx, wire.Message{Op: wire.OpCancel, GraceMS: grace.Milliseconds(), Force: force})
-	if !force || errors.Is(told, ErrEnded) {
+	if !force || errors.Is(told, ErrEnded) || errors.Is(told, ErrReplaced) {
 		return told
 	}
 	if told == nil && r.awaitStop(ctx, 3*time.Second) {
@@ -167,7 +167,11 @@ func (r *Run) Cancel(ctx context.Context, grace time.Duration, force bool) error
 
 // tell sends m, waiting a moment for a connection where there is none.
 func (r *Run) tell(ctx context.Context, m wire.Message) error {
-	timeout := time.NewTimer(5 * time.Second)
+	patience := 5 * time.Second
+	if m.Force {
+		patience = time.Second
+	}
+	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
 	for {
 		r.mu.Lock()

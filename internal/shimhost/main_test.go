@@ -1,6 +1,7 @@
 package shimhost_test
 
 import (
+	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -20,6 +21,11 @@ func TestMain(m *testing.M) {
 		case "host":
 			os.Exit(hostMain(os.Args[2:]))
 		}
+	}
+	// The tests mostly wait for other processes.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
 	}
 	code := m.Run()
 	endAll(func(id string) bool { return strings.HasPrefix(id, runPrefix) })

@@ -11,6 +11,7 @@ import (
 )
 
 func TestACommandFromStartToEnd(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, way string) {
 		h := newHost(t, shimhost.Config{Isolate: way})
 		if h.Isolation() != way {
@@ -46,6 +47,7 @@ func TestACommandFromStartToEnd(t *testing.T) {
 }
 
 func TestAScriptReports(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, way string) {
 		h := newHost(t, shimhost.Config{Isolate: way})
 		a := script(t, "report")

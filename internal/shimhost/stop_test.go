@@ -29,6 +29,7 @@ while :; do sleep 0.05; done
 `
 
 func TestC1_TheRunStopsWhenItsLastProcessHasSaved(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, way string) {
 		h := newHost(t, shimhost.Config{Isolate: way})
 		saved := filepath.Join(t.TempDir(), "saved")
@@ -57,6 +58,7 @@ func TestC1_TheRunStopsWhenItsLastProcessHasSaved(t *testing.T) {
 }
 
 func TestC1_WhatNeverEndsIsKilledAtTheEndOfTheGrace(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, way string) {
 		h := newHost(t, shimhost.Config{Isolate: way})
 		r := launch(t, h, shell(`sh -c 'trap "echo no" TERM; echo ready; while :; do sleep 0.05; done'; true`))
@@ -76,6 +78,7 @@ func TestC1_WhatNeverEndsIsKilledAtTheEndOfTheGrace(t *testing.T) {
 }
 
 func TestAScriptReadsTheFlag(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, way string) {
 		h := newHost(t, shimhost.Config{Isolate: way})
 		r := launch(t, h, script(t, "watch"))
@@ -93,6 +96,7 @@ func TestAScriptReadsTheFlag(t *testing.T) {
 }
 
 func TestAScriptThatCatchesSIGTERMIsToldAtOnce(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, shimhost.Config{})
 	a := shell(`trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done`)
 	a.Kind = protocol.KindScript
@@ -108,6 +112,7 @@ func TestAScriptThatCatchesSIGTERMIsToldAtOnce(t *testing.T) {
 }
 
 func TestAScriptThatIgnoresSIGTERMIsKilledAfterItsGrace(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, shimhost.Config{})
 	a := shell(`trap '' TERM; echo ready; while :; do sleep 0.05; done`)
 	a.Kind = protocol.KindScript
@@ -123,6 +128,7 @@ func TestAScriptThatIgnoresSIGTERMIsKilledAfterItsGrace(t *testing.T) {
 }
 
 func TestForceEndsAStopUnderWay(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, way string) {
 		h := newHost(t, shimhost.Config{Isolate: way})
 		r := launch(t, h, shell(`trap '' TERM; echo ready; while :; do sleep 0.05; done`))
@@ -136,6 +142,7 @@ func TestForceEndsAStopUnderWay(t *testing.T) {
 }
 
 func TestATimeLimitEndsTheRun(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, shimhost.Config{})
 	a := shell(`echo begun; sleep 999`)
 	a.MaxRunMS = 300
@@ -147,6 +154,7 @@ func TestATimeLimitEndsTheRun(t *testing.T) {
 }
 
 func TestACancelAfterTheEndChangesNothing(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, shimhost.Config{})
 	r := launch(t, h, shell("exit 4"))
 	recs, err := follow(t, r, func(rec protocol.Record) bool { return rec.Type == protocol.RunFinished })

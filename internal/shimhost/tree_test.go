@@ -29,10 +29,12 @@ var leavers = map[string]string{
 }
 
 func TestC2_NothingOutlivesARunThatEnds(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, way string) {
 		h := newHost(t, shimhost.Config{Isolate: way})
 		for name, leave := range leavers {
 			t.Run(name, func(t *testing.T) {
+				t.Parallel()
 				a := shell(leave + "echo left; sleep 0.1; exit 0")
 				r := launch(t, h, a)
 				recs := toEnd(t, r)
@@ -55,16 +57,18 @@ func TestC2_NothingOutlivesARunThatEnds(t *testing.T) {
 }
 
 func TestC2_NothingOutlivesACancel(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, way string) {
 		h := newHost(t, shimhost.Config{Isolate: way})
 		dir := t.TempDir()
 		for name, leave := range leavers {
 			t.Run(name, func(t *testing.T) {
-				inner := filepath.Join(dir, "b.sh")
+				t.Parallel()
+				inner := filepath.Join(dir, name)
 				if err := os.WriteFile(inner, []byte(leave+"sleep 0.3; echo ready; sleep 99"), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				a := shell("sh " + inner + "; true")
+				a := shell("sh '" + inner + "'; true")
 				r := launch(t, h, a)
 				waitOutput(t, r, "ready")
 				cancel(t, r, 500*time.Millisecond, false)
@@ -107,6 +111,7 @@ func shimOf(t *testing.T, r *shimhost.Run) (shim, keeper int) {
 }
 
 func TestKill9OfTheShimLeavesNothing(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, way string) {
 		h := newHost(t, shimhost.Config{Isolate: way})
 		a := mess()
@@ -136,6 +141,7 @@ func TestKill9OfTheShimLeavesNothing(t *testing.T) {
 }
 
 func TestKill9OfTheKeeperLeavesNothing(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, shimhost.Config{Isolate: wire.IsolateKeeper})
 	a := mess()
 	r := launch(t, h, a)
@@ -152,6 +158,7 @@ func TestKill9OfTheKeeperLeavesNothing(t *testing.T) {
 }
 
 func TestKill9OfBothIsSweptByTheNextHost(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	h := newHost(t, shimhost.Config{Dir: dir, Isolate: wire.IsolateKeeper})
 	a := mess()
@@ -200,6 +207,7 @@ func kill(t *testing.T, pid int, sig syscall.Signal) (wait func()) {
 }
 
 func TestKill9OfTheChildSaysSo(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, way string) {
 		h := newHost(t, shimhost.Config{Isolate: way})
 		r := launch(t, h, shell("echo ready; sleep 99"))
@@ -219,6 +227,7 @@ func TestKill9OfTheChildSaysSo(t *testing.T) {
 }
 
 func TestKill9OfTheHostLosesNothing(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, way string) {
 		dir := t.TempDir()
 		a := shell(`i=0; while [ $i -lt 10 ]; do echo line $i; i=$((i+1)); sleep 0.05; done; exit 5`)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -121,9 +122,14 @@ func (h *Handle) Signal(sig syscall.Signal) error {
 
 // Ended waits up to ms milliseconds for the process to end.
 func (h *Handle) Ended(ms int) bool {
-	fds := []unix.PollFd{{Fd: int32(h.fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds, ms)
-	return err == nil && n > 0
+	deadline := time.Now().Add(time.Duration(ms) * time.Millisecond)
+	for {
+		fds := []unix.PollFd{{Fd: int32(h.fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, int(max(0, time.Until(deadline).Milliseconds())))
+		if !errors.Is(err, unix.EINTR) {
+			return err == nil && n > 0
+		}
+	}
 }
 
 // Close lets go of the process.
