@@ -16,7 +16,7 @@ func newDB(e *env.Env) *cobra.Command {
 	check := &cobra.Command{
 		Use:   "check",
 		Short: "Look for damage in the database",
-		Long:  "Look for damage in the database: SQLite's own check, and whether every run's log is whole. Findings end it with exit code 1.",
+		Long:  "Look for damage in the database: SQLite's own check, and whether every run's log\nis whole. Findings end it with exit code 1.",
 		Example: `  cdui db check
   cdui db check --json`,
 		Args: env.Args(0, 0, ""),
@@ -26,7 +26,7 @@ func newDB(e *env.Env) *cobra.Command {
 	backup := &cobra.Command{
 		Use:     "backup FILE",
 		Short:   "Copy the database to a file, while everything goes on",
-		Long:    "Copy the database to a file on the control plane's machine, while everything goes on. A file that is there already is not overwritten.",
+		Long:    "Copy the database to a file on the control plane's machine, while everything goes\non. A file that is there already is not overwritten.",
 		Example: "  cdui db backup cdui-backup.db",
 		Args:    env.Args(1, 1, "one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -114,7 +114,7 @@ func queueTable(q api.Queue, s text.Style) *text.Table {
 		if len(k.Waiting) > 0 {
 			why = reason(k.Waiting[0].Reason)
 		}
-		t.Add(text.Text(k.Key, capText(k), orDash(shortIDs(k.Running)), orDash(strings.Join(waiting, "   ")), why)...)
+		t.Add(text.Text(k.Key, capText(k), orDash(shortIDs(k.Running)), orDash(strings.Join(waiting, ", ")), why)...)
 	}
 	return t
 }

@@ -57,17 +57,17 @@ func (t *Table) Write(w io.Writer, s Style) error {
 		for i, c := range t.Columns {
 			cells[i] = Cell{Text: c.Title, Colour: Grey}
 		}
-		t.line(&b, s, shown, widths, cells)
+		t.line(&b, s, shown, widths, cells, false)
 	}
 	for _, row := range t.Rows {
-		t.line(&b, s, shown, widths, row)
+		t.line(&b, s, shown, widths, row, true)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 // line writes one row, in as many lines as its wrapped cells need.
-func (t *Table) line(b *strings.Builder, s Style, shown, widths []int, row []Cell) {
+func (t *Table) line(b *strings.Builder, s Style, shown, widths []int, row []Cell, wrap bool) {
 	parts := make([][]string, len(shown))
 	height := 1
 	for i, col := range shown {
@@ -75,7 +75,7 @@ func (t *Table) line(b *strings.Builder, s Style, shown, widths []int, row []Cel
 		if col < len(row) {
 			text = row[col].Text
 		}
-		if t.Columns[col].Wrap && s.Width > 0 {
+		if wrap && t.Columns[col].Wrap && s.Width > 0 {
 			parts[i] = Wrap(text, widths[i])
 		} else {
 			parts[i] = []string{s.Crop(text, widths[i])}
