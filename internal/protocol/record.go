@@ -43,7 +43,7 @@ type Record struct {
 	// Metrics: at most MaxPoints points, as run.Point marshals them.
 	Points json.RawMessage `json:"points,omitempty"`
 
-	// Artifact and Warning: Kind is shared by both.
+	// Artifact and Warning: Meta is the artifact's own, or the warning's detail.
 	Kind   string          `json:"kind,omitempty"`
 	Path   string          `json:"path,omitempty"`
 	Meta   json.RawMessage `json:"meta,omitempty"`
@@ -71,6 +71,10 @@ type Started struct {
 	MemoryLimit    json.RawMessage   `json:"memory_limit"`
 	Isolation      string            `json:"isolation"`
 }
+
+// CodeProcessStuck is the code of a run of which a process is still there long
+// after SIGKILL.
+const CodeProcessStuck = "process_stuck"
 
 // PeakMemory is the most memory that the run held on one device.
 type PeakMemory struct {

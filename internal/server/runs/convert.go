@@ -61,7 +61,7 @@ func convert(recorded uint64, records []protocol.Record, payloadCap int, artifac
 			})
 			event(r, run.EventArtifact, run.ArtifactEvent(id, r.Kind, r.Path, r.Meta, r.NodeID))
 		case protocol.Warning:
-			event(r, run.EventRunWarning, run.Warning(r.Kind, r.Payload, r.NodeID))
+			event(r, run.EventRunWarning, run.Warning(r.Kind, r.Meta, r.NodeID))
 		case protocol.RunFacts:
 			c.facts = append(c.facts, r.Facts)
 		}

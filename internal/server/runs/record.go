@@ -95,7 +95,11 @@ func (s *Service) end(ctx context.Context, e *entry, attempt int, f protocol.Fin
 	}
 	if e.phase != ending {
 		e.phase = ending
-		s.release(e)
+		// A process that not even SIGKILL ends still holds the device: its slot
+		// stays closed until the control plane starts again and looks anew.
+		if f.Code != protocol.CodeProcessStuck {
+			s.release(e)
+		}
 	}
 	facts := mergeFacts(e.row.Facts, endFacts(f))
 	s.mu.Unlock()

@@ -250,7 +250,7 @@ func TestRecordsBecomeEventsMetricsAndFacts(t *testing.T) {
 		protocol.Record{Type: protocol.Event, Event: run.EventNodeStatus, Payload: run.NodeStatus("command", run.NodeRunning, "", "")},
 		protocol.Record{Type: protocol.Metrics, Points: json.RawMessage(`[{"name":"loss","value":0.5,"step":1}]`)},
 		protocol.Record{Type: protocol.Artifact, Kind: "file", Path: "/x/m.pt"},
-		protocol.Record{Type: protocol.Warning, Kind: "note", Payload: json.RawMessage(`{"n":1}`)},
+		protocol.Record{Type: protocol.Warning, Kind: "note", Meta: json.RawMessage(`{"n":1}`)},
 	)
 	if v := w.view(id); v.PID == nil || *v.PID != 77 {
 		t.Errorf("pid %v", v.PID)
@@ -260,10 +260,14 @@ func TestRecordsBecomeEventsMetricsAndFacts(t *testing.T) {
 	w.exec.seq[id] = 4
 	w.exec.mu.Unlock()
 	w.exec.send(t, id,
-		protocol.Record{Type: protocol.Warning, Kind: "note", Payload: json.RawMessage(`{"n":1}`)},
+		protocol.Record{Type: protocol.Warning, Kind: "note", Meta: json.RawMessage(`{"n":1}`)},
 		protocol.Record{Type: protocol.Metrics, Points: json.RawMessage(`[{"name":"loss","value":0.25,"step":2}]`)},
 	)
 	w.exec.finish(t, id, run.Succeeded)
+	warned, err := w.st.Events(context.Background(), id, 4, 1, 1<<20)
+	if err != nil || string(warned[0].Payload) != `{"kind":"note","n":1}` {
+		t.Errorf("warning %s, %v", warned[0].Payload, err)
+	}
 	want := []string{
 		run.EventExecutionStart, run.EventNodeStatus, run.EventMetric, run.EventArtifact, run.EventRunWarning, run.EventMetric, run.EventExecutionComplete,
 	}
@@ -514,5 +518,21 @@ func TestRestartKeepsTheQueueAndAdoptsTheRunning(t *testing.T) {
 	report, err := w.st.Check(ctx)
 	if err != nil || len(report.Findings) > 0 {
 		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+func TestAStuckProcessKeepsItsSlotClosed(t *testing.T) {
+	w := newWorld(t)
+	id := w.submit(map[string]any{"device": "cuda:0"})
+	w.untilStarted(id)
+	next := w.submit(map[string]any{"device": "cuda:0"})
+	w.exec.send(t, id, protocol.Record{Type: protocol.RunFinished, Finished: &protocol.Finished{
+		Status: string(run.Failed), EndClass: string(run.EndKilled), Code: protocol.CodeProcessStuck, Error: "process 7 is stuck",
+	}})
+	if v := w.view(id); v.Status != run.Failed || w.used("cuda:0") != 1 {
+		t.Errorf("%s, %d holders", v.Status, w.used("cuda:0"))
+	}
+	if v := w.view(next); v.Status != run.Queued || v.QueueReasonCode != run.ReasonSlotBusy {
+		t.Errorf("the next run: %s %s", v.Status, v.QueueReason)
 	}
 }
