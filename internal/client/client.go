@@ -124,6 +124,9 @@ type request struct {
 
 // do sends a request and gives its reply when the status says success.
 func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
+	if r.id == "" && strings.Contains(r.path, "{id}") {
+		return nil, api.Errorf(api.NotFound, "no run has an empty id")
+	}
 	place, hc, err := c.connect()
 	if err != nil {
 		return nil, err

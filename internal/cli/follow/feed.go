@@ -98,6 +98,7 @@ func (f *feeds) readEvents(ctx context.Context, w want) {
 	defer close(f.ended)
 	cursor := w.cursor
 	for {
+		asked := time.Now()
 		var page api.Events
 		err := f.try(ctx, func() (err error) {
 			page, err = f.src.Events(ctx, f.id, cursor, longPoll, pageSize)
@@ -124,17 +125,36 @@ func (f *feeds) readEvents(ctx context.Context, w want) {
 		if !page.Active {
 			return
 		}
-		pause(ctx, idlePause)
+		pause(ctx, idlePause-time.Since(asked))
 	}
 }
 
+// readConsole reads the output. When the log of events has closed it asks once
+// more without parking, so that the end doesn't wait for a long poll.
 func (f *feeds) readConsole(ctx context.Context, offset int64) {
+	parked, unpark := context.WithCancel(ctx)
+	defer unpark()
+	f.wg.Go(func() {
+		select {
+		case <-f.ended:
+			unpark()
+		case <-parked.Done():
+		}
+	})
 	for {
+		asked := time.Now()
+		within, wait := parked, longPoll
+		if parked.Err() != nil {
+			within, wait = ctx, 0
+		}
 		var chunk client.LogChunk
-		err := f.try(ctx, func() (err error) {
-			chunk, err = f.src.Log(ctx, f.id, offset, chunkSize, longPoll)
+		err := f.try(within, func() (err error) {
+			chunk, err = f.src.Log(within, f.id, offset, chunkSize, wait)
 			return err
 		})
+		if err != nil && within.Err() != nil && ctx.Err() == nil {
+			continue
+		}
 		if err != nil {
 			f.send(ctx, update{err: err})
 			return
@@ -143,10 +163,13 @@ func (f *feeds) readConsole(ctx context.Context, offset int64) {
 		if (len(chunk.Bytes) > 0 || chunk.Cut > 0) && !f.send(ctx, update{chunk: &chunk}) {
 			return
 		}
-		switch {
-		case chunk.Ended && chunk.Next >= chunk.Size:
+		if chunk.Ended && chunk.Next >= chunk.Size {
 			return
-		case len(chunk.Bytes) == 0 && !pause(ctx, idlePause):
+		}
+		if len(chunk.Bytes) == 0 {
+			pause(within, idlePause-time.Since(asked))
+		}
+		if ctx.Err() != nil {
 			return
 		}
 	}

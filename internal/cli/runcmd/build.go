@@ -10,6 +10,8 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
+	"cdui/internal/cli/phrase"
+	"cdui/internal/cli/text"
 	"cdui/internal/pyruntime"
 	"cdui/internal/run"
 )
@@ -100,12 +102,16 @@ func words(args []string) []string {
 
 // titleOf is what the run is called until the control plane names it.
 func titleOf(o *Options) string {
-	first := o.File
-	if first == "" {
-		first = o.Args[0]
+	words := o.Args
+	if o.File != "" {
+		words = append([]string{o.File}, o.Args...)
 	}
-	return filepath.Base(first)
+	title := strings.Join(append([]string{filepath.Base(words[0])}, words[1:]...), " ")
+	return text.Style{}.Crop(phrase.Clean(title), maxTitle)
 }
+
+// maxTitle keeps the title within a line.
+const maxTitle = 60
 
 // resolveAfter looks the runs of --after up, which may be shortened.
 func resolveAfter(ctx context.Context, c Control, list []string) ([]run.After, error) {
