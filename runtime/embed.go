@@ -8,5 +8,5 @@ import "embed"
 // FS holds the folder cdui. The globs are explicit: embedding the folder
 // itself would drop __init__.py and take __pycache__.
 //
-//go:embed cdui/*.py cdui/py.typed
+//go:embed cdui/*.py cdui/nodes/*.py cdui/py.typed
 var FS embed.FS

@@ -2,7 +2,6 @@ package pyruntime
 
 import (
 	"encoding/json"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -164,7 +163,11 @@ func setRendezvous(env map[string]string, argv []string, port int) {
 			return
 		}
 	}
-	maps.Copy(env, rendezvous(argv, port))
+	for name, value := range rendezvous(argv, port) {
+		if env[name] == "" {
+			env[name] = value
+		}
+	}
 }
 
 func prepend(folder, path string) string {

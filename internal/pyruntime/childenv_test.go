@@ -159,7 +159,10 @@ func TestChildEnvPath(t *testing.T) {
 }
 
 func TestChildEnvRendezvous(t *testing.T) {
-	own := map[string]string{"PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": "localhost:0", "PET_LOCAL_ADDR": "localhost"}
+	own := map[string]string{
+		"PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": "localhost:0", "PET_LOCAL_ADDR": "localhost",
+		"PET_REDIRECTS": "9:0", "PET_TEE": "9:0",
+	}
 	port := map[string]string{"PET_MASTER_PORT": "41234", "MASTER_PORT": "41234"}
 	tests := []struct {
 		argv string

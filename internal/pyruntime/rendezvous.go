@@ -9,6 +9,9 @@ import (
 	"strings"
 )
 
+// noRedirect says of one rank that it is not redirected, which is the default.
+const noRedirect = "9:0"
+
 // rendezvous gives what keeps two distributed runs on one machine from
 // meeting. torchrun listens on port 29500 unless told otherwise, so a launch
 // for this machine alone that names no meeting point gets one with a port of
@@ -23,6 +26,10 @@ func rendezvous(argv []string, port int) map[string]string {
 			"PET_RDZV_ENDPOINT": "localhost:0",
 			// Newer releases meet at the machine's full name, which need not resolve.
 			"PET_LOCAL_ADDR": "localhost",
+			// torchrun of PyTorch 1.13 fails under Python 3.11 unless both are
+			// given as a map.
+			"PET_REDIRECTS": noRedirect,
+			"PET_TEE":       noRedirect,
 		}
 	}
 	if port <= 0 {
