@@ -65,6 +65,9 @@ func report(w io.Writer, err error) {
 	if !errors.As(err, &refused) {
 		return
 	}
+	if refused.Code == api.Unauthorized {
+		fmt.Fprintln(w, "  the token lies in the data folder of the control plane; hand it over in CDUI_TOKEN")
+	}
 	for _, f := range findings(refused) {
 		fmt.Fprintln(w, "  "+f)
 	}

@@ -68,7 +68,7 @@ func MakeFolder(path string) error {
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		if err := os.Chmod(path, 0o700); err != nil {
-			return fmt.Errorf("close data folder %s to others: %w", path, err)
+			return fmt.Errorf("data folder %s is open to others and can't be closed (%w); choose another with --data or CDUI_HOME", path, errors.Unwrap(err))
 		}
 	}
 	return nil

@@ -96,6 +96,7 @@ func run(ctx context.Context, e *env.Env, d Deps, o *Options) (err error) {
 func train(ctx context.Context, cp *plane, d Deps, o *Options, dir, python string, started time.Time) error {
 	e := cp.env
 	deps := d.Run
+	deps.Ephemeral = true
 	deps.Control = func() runcmd.Control { return cp.client }
 	err := runcmd.Run(ctx, e, deps, &runcmd.Options{
 		File: filepath.Join(dir, "examples", "digits", "train.py"), Name: "digits", Device: o.Device, Python: python,

@@ -46,6 +46,9 @@ type Options struct {
 	ExitCode bool
 	// Patience is how long a control plane may be away.
 	Patience time.Duration
+	// Ephemeral says that the run ends with us, so that nobody is told to
+	// follow it later.
+	Ephemeral bool
 	// Display makes a display; nil shows bytes as they are.
 	Display func(colour, live bool) Display
 	// Artifacts lists what the run produced, nil to leave that out.
@@ -269,7 +272,7 @@ func (f *follower) left(ctx context.Context, err error) error {
 	var stopped *env.Interrupted
 	switch {
 	case errors.As(context.Cause(ctx), &stopped):
-		if !f.o.JSON {
+		if !f.o.JSON && !f.o.Ephemeral {
 			f.env.Say("run %s goes on. Follow it: cdui logs -f %s   stop it: cdui cancel %s", short, short, short)
 		}
 		return &env.Exit{Code: stopped.ExitCode()}

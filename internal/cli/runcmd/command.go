@@ -55,6 +55,8 @@ type Control interface {
 type Deps struct {
 	Control func() Control
 	Display func(colour, live bool) follow.Display
+	// Ephemeral says that the run ends with this process.
+	Ephemeral bool
 }
 
 // New makes the command. runF replaces the run in tests.

@@ -58,7 +58,8 @@ func show(ctx context.Context, e *env.Env, d Deps, id string, asJSON bool) error
 	if tail := phrase.OutputTail(r.Row); tail != "" && r.Status != run.Succeeded {
 		e.Print("\nlast output")
 		for line := range strings.SplitSeq(strings.TrimRight(tail, "\n"), "\n") {
-			e.Print("  %s", phrase.Clean(line))
+			indent := len(line) - len(strings.TrimLeft(line, " "))
+			e.Print("  %s%s", line[:indent], phrase.Clean(line))
 		}
 	}
 	return nil
