@@ -183,7 +183,7 @@ func (f *follower) console(c *client.LogChunk) error {
 		s.At(c.Offset)
 	}
 	if c.Cut > 0 {
-		if err := f.scr.console(f.flush()); err != nil {
+		if err := f.scr.finish(f.flush(), true); err != nil {
 			return err
 		}
 		f.say(CutMark(c.Cut))
@@ -287,7 +287,7 @@ func (f *follower) left(ctx context.Context, err error) error {
 // end prints how the run ended, and makes that the exit code.
 func (f *follower) end(ctx context.Context) error {
 	if f.o.Console && !f.o.JSON {
-		if err := f.scr.console(f.flush()); err != nil {
+		if err := f.scr.finish(f.flush(), f.env.OutTTY); err != nil {
 			return err
 		}
 	}

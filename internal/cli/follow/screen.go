@@ -40,9 +40,11 @@ func (s *screen) draw(lines ...string) {
 	}
 	width := s.style().Width
 	var keep []string
-	for _, l := range lines {
-		if l != "" {
-			keep = append(keep, cropPainted(s.style(), l, width-1))
+	for _, block := range lines {
+		for l := range strings.SplitSeq(block, "\n") {
+			if l != "" {
+				keep = append(keep, cropPainted(s.style(), l, width-1))
+			}
 		}
 	}
 	block := strings.Join(keep, "\n")
@@ -64,6 +66,15 @@ func (s *screen) console(p []byte) error {
 	}
 	_, err := s.out.Write(p)
 	return err
+}
+
+// finish prints the last piece of console output. A terminal goes on in a new
+// line after it.
+func (s *screen) finish(p []byte, terminal bool) error {
+	if terminal && len(p) > 0 && p[len(p)-1] != '\n' {
+		p = append(p, '\n')
+	}
+	return s.console(p)
 }
 
 // say prints a line for people.

@@ -12,27 +12,16 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"cdui/internal/api"
 	"cdui/internal/cli/text"
+	"cdui/internal/console"
 	"cdui/internal/run"
 )
 
 // Clean makes one safe line of a text that somebody else wrote: a name, a tag,
-// an error. Control and direction-changing characters are left out.
-func Clean(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			return ' '
-		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), r == '\u2028', r == '\u2029':
-			return -1
-		}
-		return r
-	}, s))
-}
+// an error.
+func Clean(s string) string { return strings.TrimSpace(console.CleanText(s)) }
 
 // Title is what a run is called: its name, else its script or command.
 func Title(r run.Row) string {

@@ -17,7 +17,7 @@ func TestTitle(t *testing.T) {
 		row  run.Row
 		want string
 	}{
-		{run.Row{Name: "resnet\x1b[31m\nsweep\u202e"}, "resnet[31m sweep"},
+		{run.Row{Name: "resnet\x1b[31m\nsweep\u202e"}, "resnet sweep"},
 		{run.Row{Options: run.Options{Script: &run.ScriptSpec{Path: "/a/train.py", Args: []string{"--lr", "3e-4"}}}}, "train.py --lr 3e-4"},
 		{run.Row{Options: run.Options{Command: &run.CommandSpec{Argv: []string{"/usr/bin/torchrun", "t.py"}}}}, "torchrun t.py"},
 		{run.Row{}, "graph"},

@@ -250,7 +250,7 @@ func TestRerun(t *testing.T) {
 	e := clitest.New(t, 0)
 	from, to := clitest.ID("a"), clitest.ID("b")
 	c := e.Serve(t, map[string]clitest.Reply{
-		"GET /api/runs/a":                  {Body: api.Run{Row: run.Row{ID: from, Name: "digits"}}},
+		"GET /api/runs/a":                   {Body: api.Run{Row: run.Row{ID: from, Name: "digits"}}},
 		"POST /api/runs/" + from + "/rerun": {Body: api.SubmitReply{RunID: to, Status: run.Queued, QueueKey: "cpu"}},
 	})
 	cmd := NewRerun(e.Env, Deps{}, func() Rerunner { return e.Client() }, nil)

@@ -137,7 +137,7 @@ func dump(ctx context.Context, e *env.Env, c *client.Client, id string, offset i
 		}
 		if chunk.Cut > 0 {
 			if disp != nil {
-				if err := write(disp.Flush()); err != nil {
+				if err := write(line(disp.Flush())); err != nil {
 					return err
 				}
 			}
@@ -151,12 +151,24 @@ func dump(ctx context.Context, e *env.Env, c *client.Client, id string, offset i
 			return err
 		}
 		if offset = chunk.Next; offset >= end || len(chunk.Bytes) == 0 {
-			if disp != nil {
-				return write(disp.Flush())
+			if disp == nil {
+				return nil
 			}
-			return nil
+			last := disp.Flush()
+			if e.OutTTY {
+				last = line(last)
+			}
+			return write(last)
 		}
 	}
+}
+
+// line ends p with a line break, unless it is empty.
+func line(p []byte) []byte {
+	if len(p) > 0 && p[len(p)-1] != '\n' {
+		p = append(p, '\n')
+	}
+	return p
 }
 
 // parseSince reads a duration before now, or a time.

@@ -55,10 +55,11 @@ func (s *stamper) Write(p []byte) []byte {
 const maxStampedLine = 1 << 20
 
 func (s *stamper) finish() []byte {
-	shown := append(s.inner.Write(s.line), s.inner.Flush()...)
+	shown := append(bytes.Clone(s.inner.Write(s.line)), s.inner.Flush()...)
 	s.line = s.line[:0]
 	out := append([]byte(stamp(s.at(s.start))), "  "...)
-	return append(out, shown...)
+	out = append(out, bytes.TrimRight(shown, "\n")...)
+	return append(out, '\n')
 }
 
 // Flush gives what is left at the end.
@@ -66,7 +67,7 @@ func (s *stamper) Flush() []byte {
 	if len(s.line) == 0 {
 		return nil
 	}
-	return append(s.finish(), '\n')
+	return s.finish()
 }
 
 // Line is empty: lines appear whole.
