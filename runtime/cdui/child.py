@@ -129,7 +129,7 @@ def exit_code(e):
 def flush(stream):
     """Reports whether the stream took what was buffered; a closed or absent one has nothing."""
     try:
-        if stream is not None and not stream.closed:
+        if stream is not None and not getattr(stream, "closed", False):
             stream.flush()
     except BaseException:
         return False
@@ -159,8 +159,7 @@ def let_go(main):
     loaded, but it is also what writes the buffers of files that nobody closed:
     names of the script are dropped, open writers flushed, C's streams too.
     """
-    threading = sys.modules.get("threading")
-    if threading is None or threading.active_count() == 1:
+    if alone():
         names = main.__dict__
         for private in (True, False):
             for name in list(names):
@@ -168,7 +167,10 @@ def let_go(main):
                     names[name] = None
         flush_files()
         return
-    # A daemon thread may use the names, and may hold the lock of a file for ever.
+    # Other threads may use the names, and destructors may wait for them for
+    # ever: torch's process groups do. One may also hold the lock of a file.
+    import threading
+
     try:
         flusher = threading.Thread(target=flush_files, daemon=True)
         flusher.start()
@@ -177,11 +179,24 @@ def let_go(main):
         pass
 
 
+def alone():
+    """Whether no other thread is left, of Python or of a library."""
+    try:
+        return len(os.listdir("/proc/self/task")) == 1
+    except OSError:
+        threading = sys.modules.get("threading")
+        return threading is None or threading.active_count() == 1
+
+
 def flush_files():
     import _io
     import gc
 
-    files = [o for o in gc.get_objects() if issubclass(type(o), _io._IOBase)]
+    kinds = (_io._IOBase,)
+    if "h5py" in sys.modules:
+        # HDF5 writes its files at C's exit, which is skipped too.
+        kinds += (sys.modules["h5py"].File,)
+    files = [o for o in gc.get_objects() if issubclass(type(o), kinds)]
     # Text wrappers first: they write into the buffers beneath them.
     files.sort(key=lambda o: not issubclass(type(o), _io._TextIOBase))
     for f in files:

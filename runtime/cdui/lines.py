@@ -83,7 +83,7 @@ def number(value: Any, what: str) -> Any:
     if isinstance(value, float):
         return float(value)
     for convert, method in ((int, "__index__"), (float, "__float__")):
-        if hasattr(type(value), method):
+        if hasattr(type(value), method) and not isinstance(value, complex):
             try:
                 return convert(value)
             except Exception as e:

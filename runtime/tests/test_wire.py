@@ -56,7 +56,8 @@ def test_steps(shim):
 
 
 def test_scalars_of_other_libraries(shim):
-    pytest.importorskip("torch")
+    if subprocess.run([PYTHON, "-c", "import torch"], capture_output=True).returncode != 0:
+        pytest.skip("no torch in " + PYTHON)
     got = shim.script(
         """
         import torch, numpy, cdui, decimal, fractions
@@ -242,7 +243,8 @@ def test_forked_process_uses_the_socket_and_frees_the_pipes(shim):
 def test_fork_while_other_threads_log(shim):
     got = shim.script(
         """
-        import os, threading, cdui
+        import os, threading, warnings, cdui
+        warnings.simplefilter("ignore")  # Python advises against just this
         stop = threading.Event()
         def spam():
             while not stop.is_set():
@@ -282,11 +284,11 @@ def test_lines_of_threads_stay_whole(shim):
 def test_signal_handler_may_log(shim):
     got = shim.script(
         """
-        import signal, cdui
-        seen = []
+        import itertools, signal, cdui
+        seen, count = [], itertools.count()
         def handler(*_):
             cdui.should_stop()
-            cdui.log({"handler": len(seen)})
+            cdui.log({"handler": next(count)})
             seen.append(1)
         signal.signal(signal.SIGALRM, handler)
         signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
@@ -299,7 +301,8 @@ def test_signal_handler_may_log(shim):
     )
     assert got.err == ""
     handled = [p["value"] for p in points(got.of("metrics")) if p["name"] == "handler"]
-    assert handled == list(range(len(handled))) and len(handled) >= 100
+    # A handler may itself be interrupted by the next one.
+    assert sorted(handled) == list(range(len(handled))) and len(handled) >= 100
 
 
 def test_interrupted_write_spoils_no_other_line(shim):
