@@ -19,11 +19,11 @@ func Serve(ctx context.Context, e *env.Env, dataDir string, vs config.Values, re
 	log := logger(e, vs)
 	overrides, warnings := config.ParseOverrides(vs.Text(config.MaxConcurrent))
 	for _, w := range warnings {
-		log.WarnContext(ctx, w)
+		log.WarnContext(ctx, "setting is partly ignored", "setting", config.MaxConcurrent, "error", w)
 	}
 	for _, v := range vs.All() {
 		if v.Err != nil {
-			log.WarnContext(ctx, v.Err.Error()+"; its default holds", "default", v.Default)
+			log.WarnContext(ctx, "setting is faulty, its default holds", "setting", v.Name, "default", v.Default, "error", v.Err)
 		}
 	}
 	return server.Run(ctx, server.Config{

@@ -83,6 +83,11 @@ func Start(ctx context.Context, e *env.Env, d Deps, o *StartOptions) error {
 	if info, ok := running(ctx, e, folder.Path); ok {
 		return announce(e, o, info, "the control plane runs already")
 	}
+	for _, v := range vs.All() {
+		if v.Err != nil {
+			e.Say("%s; its default holds", v.Err)
+		}
+	}
 	info, err := background(ctx, e, folder.Path)
 	if err != nil {
 		// Somebody else may have been quicker.
