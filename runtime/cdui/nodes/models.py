@@ -170,12 +170,7 @@ class CheckpointSaver(Node):
 
     @classmethod
     def outputs(cls, params: Mapping[str, Any] | None = None) -> list[Port]:
-        return [
-            Port("path", "STRING", "absolute path of the file"),
-            Port("model", "MODEL", "the model, unchanged"),
-            Port("lr_scheduler", "ANY", "the scheduler, unchanged"),
-            Port("grad_scaler_state", "ANY", "the scaler's state, unchanged"),
-        ]
+        return [Port("path", "STRING", "absolute path of the file"), Port("model", "MODEL", "the model, unchanged")]
 
     @classmethod
     def params(cls) -> list[Param]:
@@ -185,14 +180,13 @@ class CheckpointSaver(Node):
         ]
 
     def execute(self, inputs: dict[str, Any], params: dict[str, Any], context: Any) -> dict[str, Any]:
-        scheduler, scaler = inputs.get("lr_scheduler"), inputs.get("grad_scaler_state")
         content = checkpoints.state(
-            params["epoch"], inputs["model"], inputs["optimizer"],
-            losses=inputs.get("losses"), scheduler=scheduler, grad_scaler_state=scaler)
+            params["epoch"], inputs["model"], inputs["optimizer"], losses=inputs.get("losses"),
+            scheduler=inputs.get("lr_scheduler"), grad_scaler_state=inputs.get("grad_scaler_state"))
         place = files.target(params["path"], context, FOLDER)
         checkpoints.save(content, place)
         context.log_artifact("checkpoint", place, {"epoch": content["epoch"]})
-        return {"path": place, "model": inputs["model"], "lr_scheduler": scheduler, "grad_scaler_state": scaler}
+        return {"path": place, "model": inputs["model"]}
 
 
 class CheckpointLoader(Node):

@@ -206,9 +206,9 @@ def _span(values: Sequence[float], room: float = 0.04) -> tuple[float, float]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """About five round numbers from low to high."""
+    """Three to nine round numbers from low to high."""
     low, high = min(low, high), max(low, high)
-    rough = (high - low) / 5
+    rough = (high - low) / 8
     power = 10.0 ** math.floor(math.log10(rough))
     step = next((m * power for m in (1, 2, 5) if m * power >= rough), 10 * power)
     return [i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1)]

@@ -1,0 +1,137 @@
+"""The node classes: the built-in ones and those of a user's folder.
+
+As a program it prints their definitions, without torch:
+
+    python registry.py               the built-in ones
+    python registry.py --user DIR    those of the .py files in DIR
+
+The answer is a JSON list, sorted by name; an item {"file", "error"} stands for
+a user file that failed and takes no other file down.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import os
+import sys
+from typing import Any
+
+if __package__ in (None, ""):  # run as a file
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+from cdui.node import PARAM_TYPES, PORT_TYPES, Node, Param, Port
+
+NODES_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "nodes")
+
+
+def builtin_nodes() -> dict[str, type[Node]]:
+    """The node classes of cdui.nodes by name."""
+    found: dict[str, type[Node]] = {}
+    for name in sorted(os.listdir(NODES_FOLDER)):
+        stem, suffix = os.path.splitext(name)
+        if suffix != ".py" or stem == "__init__":
+            continue
+        module = importlib.import_module("cdui.nodes." + stem)
+        for node in getattr(module, "NODES", []):
+            if node.NODE_NAME in found:
+                raise RuntimeError(f"two built-in nodes are called {node.NODE_NAME}")
+            found[node.NODE_NAME] = node
+    return found
+
+
+def user_nodes(folder: str) -> tuple[dict[str, type[Node]], list[dict[str, str]]]:
+    """The node classes that the .py files in ``folder`` define, and the files
+    that could not be read, as {"file", "error"}."""
+    found: dict[str, type[Node]] = {}
+    problems: list[dict[str, str]] = []
+    for name in sorted(os.listdir(folder)):
+        stem, suffix = os.path.splitext(name)
+        if suffix != ".py" or name.startswith("."):
+            continue
+        try:
+            for node in _nodes_in(os.path.join(folder, name), stem):
+                definition(node, "custom")  # a class that can't be described is found out here
+                if node.NODE_NAME in found:
+                    raise ValueError(f"another file has a node called {node.NODE_NAME}")
+                found[node.NODE_NAME] = node
+        except BaseException as error:  # a user's file may do anything, even exit
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            problems.append({"file": name, "error": f"{type(error).__name__}: {error}"})
+    return found, problems
+
+
+def _nodes_in(path: str, stem: str) -> list[type[Node]]:
+    name = "cdui_user_nodes." + stem
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError("it can't be loaded as a module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Node) and value.__module__ == name and value.NODE_NAME
+    ]
+
+
+def definition(node: type[Node], provider: str) -> dict[str, Any]:
+    """A node class as GET /api/nodes shows it; ValueError for one that is wrong."""
+    ports = [*node.inputs(), *node.outputs()]
+    for port in ports:
+        if port.data_type not in PORT_TYPES:
+            raise ValueError(f"{node.NODE_NAME}: port {port.name} has the unknown type {port.data_type}")
+    for param in node.params():
+        if param.param_type not in PARAM_TYPES:
+            raise ValueError(f"{node.NODE_NAME}: param {param.name} has the unknown type {param.param_type}")
+    return {
+        "node_name": node.NODE_NAME,
+        "category": node.CATEGORY,
+        "description": node.DESCRIPTION,
+        "details": node.DETAILS,
+        "provider": provider,
+        "requires_pack": node.REQUIRES_PACK,
+        "inputs": [_port(p) for p in node.inputs()],
+        "outputs": [_port(p) for p in node.outputs()],
+        "params": [_param(p) for p in node.params()],
+    }
+
+
+def _port(port: Port) -> dict[str, Any]:
+    return dict(port._asdict())
+
+
+def _param(param: Param) -> dict[str, Any]:
+    out = dict(param._asdict())
+    out["options"] = list(param.options)
+    for bound in ("min_value", "max_value"):
+        if out[bound] is not None:
+            out[bound] = float(out[bound])
+    if param.visible_when is not None:
+        out["visible_when"] = dict(param.visible_when)
+    return out
+
+
+def listing(argv: list[str]) -> list[dict[str, Any]]:
+    """What the program prints for its arguments."""
+    if not argv:
+        nodes = builtin_nodes()
+        return [definition(nodes[name], "builtin") for name in sorted(nodes)]
+    if argv[0] != "--user" or len(argv) != 2:
+        raise SystemExit("usage: registry.py [--user DIR]")
+    nodes, problems = user_nodes(argv[1])
+    return [definition(nodes[name], "custom") for name in sorted(nodes)] + problems
+
+
+if __name__ == "__main__":
+    # A user's file may print while it is imported; that is no part of the answer.
+    answer, sys.stdout = sys.stdout, sys.stderr
+    items = listing(sys.argv[1:])
+    json.dump(items, answer, indent=1, ensure_ascii=True)
+    answer.write("\n")
+    answer.flush()
+    # Threads that a user's file left behind must not keep this process.
+    os._exit(0)
