@@ -60,12 +60,10 @@ type Writer struct {
 	retryAt  time.Time
 }
 
-// Create starts the console files of a run in dir. When the disk has no room
-// it gives a writer all the same: it counts what it loses until there is some.
+// Create starts the console of a run in dir. Its files are made with the first
+// bytes: most commands print nothing.
 func Create(dir string, opt Options) *Writer {
 	w := &Writer{dir: dir, opt: opt.withDefaults()}
-	w.cur = piece{path: filepath.Join(dir, headName)}
-	w.f, _ = os.OpenFile(w.cur.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	return w
 }
 

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"cdui/internal/console"
@@ -32,8 +31,6 @@ func Main(args []string) int {
 		fmt.Fprintln(os.Stderr, "cdui shim:", err)
 		return exitUsage
 	}
-	// A shim lives as long as its run and shares the machine with it.
-	debug.SetGCPercent(50)
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	if start.Isolation == wire.IsolateKeeper && !start.Kept && !start.Probe {
 		return keep(start, log)

@@ -55,6 +55,24 @@ func (w *oomWatch) close() {
 	}
 }
 
+// own remembers a process of the run by its number on the host.
+func (w *oomWatch) own(hostPID int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hostPIDs[hostPID] = true
+}
+
+// noteLast is note for a process that is dead but still has its entry. Before
+// the first look at a run it is of no use: the counters have counted already.
+func (w *oomWatch) noteLast(pid int) {
+	w.mu.Lock()
+	looked := len(w.seen) > 0
+	w.mu.Unlock()
+	if looked {
+		w.note(pid, 0)
+	}
+}
+
 // note remembers the groups of a process and the value that their counters
 // have now. hostPID is 0 when it is not known.
 func (w *oomWatch) note(pid, hostPID int) {
@@ -174,14 +192,13 @@ func (w *oomWatch) evidence(suspicious bool) string {
 	return ""
 }
 
-var killedLine = regexp.MustCompile(`(?:Killed process|Kill process) (\d+) \(([^)]*)\)`)
-
 // kernelLog looks for kills for memory since the start: one that names a
 // process of the run, and whether there were only others.
 func (w *oomWatch) kernelLog() (ours string, others bool) {
 	if w.kmsg < 0 {
 		return "", false
 	}
+	killedLine := regexp.MustCompile(`(?:Killed process|Kill process) (\d+) \(([^)]*)\)`)
 	buf := make([]byte, 8<<10)
 	for {
 		n, err := unix.Read(w.kmsg, buf)

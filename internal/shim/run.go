@@ -49,7 +49,8 @@ type shimRun struct {
 	giveUpAt   time.Time // without an assignment
 
 	a        protocol.Assignment
-	note     wire.Note
+	state    wire.State
+	hostPID  int
 	sink     *sink
 	output   *output
 	reports  *reports
@@ -179,7 +180,7 @@ func (r *shimRun) hello() wire.Message {
 		Isolation: r.iso.way, State: wire.Waiting,
 	}
 	if r.a.RunID != "" {
-		m.PID, m.State = r.note.Child, r.note.State
+		m.PID, m.State = r.hostPID, r.state
 		m.Seq, m.Console = r.sink.last(), r.output.written()
 	}
 	return m
@@ -226,14 +227,13 @@ func (r *shimRun) assign(a protocol.Assignment) error {
 		return err
 	}
 	r.began = time.Now()
-	r.note = wire.Note{
+	if err := wire.WriteNote(r.start.Dir, wire.Note{
 		RunID: a.RunID, Attempt: a.Attempt, State: wire.Assigned, Isolation: r.iso.way,
 		Shim: r.iso.self(), StartedAt: r.began.UTC(),
-	}
-	if err := wire.WriteNote(r.start.Dir, r.note); err != nil {
+	}); err != nil {
 		return err
 	}
-	r.a = a
+	r.a, r.state = a, wire.Assigned
 	r.sink = newSink(w, r.start.SpoolCap, a, r.log)
 	r.output = newOutput(r.start.Dir, consoleOptions(r.start))
 	r.reports = newReports()
@@ -259,14 +259,14 @@ func (r *shimRun) launch() {
 	}
 	r.child = c
 	hostPID := r.iso.hostPID(c.pid)
-	r.oom.note(c.pid, hostPID)
+	r.oom.own(hostPID)
 	go r.output.copy(c.console)
 	if c.up != nil {
 		r.mainSrc = r.reports.addMain(c.up, c.down)
 		r.mainSrc.send(childproto.Down{Type: childproto.DownAssign, RunID: r.a.RunID, Input: r.a.Input})
 	}
-	// It may be in another memory group than the one that it began in.
-	go r.reaper.run(c.pid, func() { r.oom.note(c.pid, hostPID) })
+	// It may be in another memory group than the one that it was seen in last.
+	go r.reaper.run(c.pid, func() { r.oom.noteLast(c.pid) })
 
 	r.sink.put(protocol.Record{Type: protocol.RunStarted, Started: &protocol.Started{
 		PID: hostPID, VisibleDevices: orEmpty(r.a.VisibleDevices), DeviceAliases: r.a.DeviceAliases, Isolation: r.iso.way,
@@ -279,10 +279,7 @@ func (r *shimRun) launch() {
 		r.limitAt = r.began.Add(time.Duration(r.a.MaxRunMS) * time.Millisecond)
 	}
 	r.sampleAt = now.Add(sampleFirst)
-	r.note.State, r.note.Child = wire.Running, hostPID
-	if err := wire.WriteNote(r.start.Dir, r.note); err != nil {
-		r.log.Warn("note is not renewed", "error", err)
-	}
+	r.state, r.hostPID = wire.Running, hostPID
 }
 
 // reportsNode tells whether the shim speaks for the run's one node; a graph's

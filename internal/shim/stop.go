@@ -63,7 +63,7 @@ func (r *shimRun) stopFor(cause stopCause, grace time.Duration, force bool) {
 		}
 	}
 	r.stop = next
-	r.note.State = wire.Stopping
+	r.state = wire.Stopping
 	if r.host != nil {
 		r.host.send(r.stoppingMessage())
 	}

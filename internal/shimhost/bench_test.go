@@ -4,7 +4,9 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"cdui/internal/protocol"
 	"cdui/internal/shimhost"
@@ -37,12 +39,14 @@ func BenchmarkNoop(b *testing.B) {
 					}
 				})
 			}
+			before := cpuTime()
 			b.ResetTimer()
 			for b.Loop() {
 				work <- command("/bin/true")
 			}
 			close(work)
 			wg.Wait()
+			b.ReportMetric(float64((cpuTime()-before).Microseconds())/1000/float64(b.N), "cpu-ms/run")
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "runs/s")
 		})
 	}
@@ -55,4 +59,16 @@ func BenchmarkTrue(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// cpuTime is what this process and its ended children have used.
+func cpuTime() time.Duration {
+	sum := time.Duration(0)
+	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
+		var u syscall.Rusage
+		if syscall.Getrusage(who, &u) == nil {
+			sum += time.Duration(u.Utime.Nano() + u.Stime.Nano())
+		}
+	}
+	return sum
 }

@@ -117,8 +117,9 @@ func TestC6_AnEnvironmentTooLargeIsNamed(t *testing.T) {
 	}
 }
 
+// It is not parallel: a program that a test just wrote is busy while a fork of
+// another test has it open.
 func TestWhatCanNotStartSaysWhy(t *testing.T) {
-	t.Parallel()
 	h := newHost(t, shimhost.Config{})
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {

@@ -82,7 +82,7 @@ func (h *Host) folders() ([]string, error) {
 	}
 	var ids []string
 	for _, e := range entries {
-		if e.IsDir() && runIDPattern.MatchString(e.Name()) {
+		if e.IsDir() && plainName(e.Name()) {
 			ids = append(ids, e.Name())
 		}
 	}

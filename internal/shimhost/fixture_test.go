@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -53,7 +54,19 @@ func newHost(t testing.TB, c shimhost.Config) *shimhost.Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { h.Close() })
+	t.Cleanup(func() {
+		// A shim may still be writing its last file.
+		found, err := h.Find(context.Background())
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
+		for _, f := range found {
+			if err := h.Remove(f.RunID); err != nil {
+				t.Error(err)
+			}
+		}
+		h.Close()
+	})
 	return h
 }
 

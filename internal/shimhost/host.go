@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
 	"sync"
 	"syscall"
 	"time"
@@ -128,11 +127,20 @@ func (h *Host) Close() error {
 // Isolation is the way in which runs are held together here.
 func (h *Host) Isolation() string { return h.isolation }
 
-var runIDPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+// plainName tells whether s can be a folder's name and nothing else.
+func plainName(s string) bool {
+	for i, c := range s {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !letter && (i == 0 || c != '.' && c != '_' && c != '-') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 128
+}
 
 // runDir gives a run's folder; an id that could name another one is refused.
 func (h *Host) runDir(runID string) (string, error) {
-	if !runIDPattern.MatchString(runID) {
+	if !plainName(runID) {
 		return "", fmt.Errorf("run id %q is not made of letters, digits and . _ -", runID)
 	}
 	return filepath.Join(h.dir, runID), nil

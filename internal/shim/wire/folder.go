@@ -50,14 +50,12 @@ type Identity struct {
 // Note is shim.json: who works on the run, and how far it came. It holds no
 // secret, and never the environment.
 type Note struct {
-	V         int      `json:"v"`
-	RunID     string   `json:"run_id"`
-	Attempt   int      `json:"attempt"`
-	State     State    `json:"state"`
-	Isolation string   `json:"isolation"`
-	Shim      Identity `json:"shim"`
-	// Child is the main process of the run, in the host's numbers.
-	Child     int       `json:"child_pid,omitempty"`
+	V         int       `json:"v"`
+	RunID     string    `json:"run_id"`
+	Attempt   int       `json:"attempt"`
+	State     State     `json:"state"`
+	Isolation string    `json:"isolation"`
+	Shim      Identity  `json:"shim"`
 	StartedAt time.Time `json:"started_at"`
 }
 
@@ -74,18 +72,15 @@ type Exit struct {
 // ExitBytes is the room that is kept on disk for exit.json.
 const ExitBytes = 16 << 10
 
-// WriteNote replaces dir's shim.json.
+// WriteNote writes dir's shim.json. It is written once in a shim's life, in one
+// piece: until then the file is missing or empty, which says the same.
 func WriteNote(dir string, n Note) error {
 	n.V = Version
 	b, err := json.Marshal(n)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", NoteFile, err)
 	}
-	tmp := filepath.Join(dir, NoteFile+".tmp")
-	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
-		return fmt.Errorf("write %s: %w", NoteFile, err)
-	}
-	if err := os.Rename(tmp, filepath.Join(dir, NoteFile)); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, NoteFile), append(b, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write %s: %w", NoteFile, err)
 	}
 	return nil
@@ -113,7 +108,7 @@ func ReadExit(dir string) (Exit, bool, error) {
 
 func readDocument(path string, into any) (bool, error) {
 	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(b) == 0 {
 		return false, nil
 	}
 	if err != nil {
