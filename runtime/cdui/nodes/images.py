@@ -139,7 +139,7 @@ class ImageWriter(Node):
         path, form = str(params["path"]), params["format"]
         if form not in SUFFIXES:
             raise ValueError(f"param 'format' is {form!r}; choose one of {', '.join(SUFFIXES)}")
-        if path and not path.lower().endswith(SUFFIXES[form]):
+        if os.path.basename(path) and not path.lower().endswith(SUFFIXES[form]):
             path = os.path.splitext(path)[0] + SUFFIXES[form][0]
         pixels = to_pixels(inputs["image"])
         place = files.target(path, context, FOLDER)

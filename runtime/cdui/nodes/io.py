@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import csv
 import io
 import json
@@ -173,7 +172,7 @@ def image_from(value: Any, refuse: Any) -> Any:
         raise refuse("an image as base64 text")
     try:
         data = base64.b64decode(value.partition(",")[2] if value.startswith("data:") else value, validate=True)
-    except binascii.Error:
+    except ValueError:
         raise ValueError("the image is not base64 text; encode the bytes of its file as base64") from None
     return images.read(io.BytesIO(data), "RGB", 0)
 

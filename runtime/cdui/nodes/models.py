@@ -12,6 +12,7 @@ from typing import Any, Mapping
 
 from cdui.node import Node, Param, Port, need
 from cdui.nodes import checkpoints, devices, files
+from cdui.nodes import weights as weights_file
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 FOLDER = "models"
@@ -21,26 +22,12 @@ def device_param() -> Param:
     return Param("device", "select", "auto", "where the model goes; auto is the run's device", options=DEVICES)
 
 
-def read_tensors(path: str, device: str) -> Any:
-    """What torch.save wrote, tensors and plain values only: no code runs."""
-    import torch
-
-    try:
-        return torch.load(path, map_location=device, weights_only=True)
-    except pickle.UnpicklingError as error:
-        raise ValueError(
-            f"{path} is no file of weights: {error}. A model saved whole needs ModelLoader with load_mode full_model, "
-            f"which runs code from the file") from None
-    except (RuntimeError, EOFError) as error:
-        raise ValueError(f"{path} can't be read as a file of weights: {error}") from None
-
-
 def apply_weights(model: Any, weights: Mapping[str, Any], path: str, strict: bool) -> None:
     """Loads a state dict into a model; what does not fit becomes a sentence."""
     try:
         model.load_state_dict(weights, strict=strict)
     except RuntimeError as error:
-        raise ValueError(f"the weights in {path} don't fit the wired model: {error}") from None
+        raise ValueError(f"the weights in {path} don't fit the wired model: {' '.join(str(error).split())}") from None
 
 
 class ModelSaver(Node):
@@ -72,7 +59,7 @@ class ModelSaver(Node):
         as_safetensors = params["format"] == "safetensors"
         if as_safetensors and params["save_mode"] != "state_dict":
             raise ValueError("param 'format' safetensors holds weights only; set save_mode to state_dict or format to pytorch")
-        if as_safetensors and not path.endswith(".safetensors"):
+        if as_safetensors and os.path.basename(path) and not path.endswith(".safetensors"):
             path = os.path.splitext(path)[0] + ".safetensors"
         place = files.target(path, context, FOLDER)
         with files.replacing(place) as temporary:
@@ -141,7 +128,7 @@ class ModelLoader(Node):
         if path.endswith(".safetensors"):
             weights = need("safetensors.torch", "safetensors", "format safetensors").load_file(path)
         else:
-            weights = read_tensors(path, "cpu")
+            weights = weights_file.read(path)
         if isinstance(weights, dict):
             weights = weights.get("model_state_dict", weights)
         if not isinstance(weights, Mapping):
@@ -226,7 +213,7 @@ class CheckpointLoader(Node):
         import torch
 
         path = files.find(params["path"], context, own=FOLDER)
-        content = read_tensors(path, "cpu")
+        content = weights_file.read(path)
         missing = [key for key in ("model_state_dict", "optimizer_state_dict") if not isinstance(content, dict) or key not in content]
         if missing:
             raise ValueError(f"{path} is no checkpoint: it has no {' and no '.join(missing)}; give a file that CheckpointSaver wrote")
