@@ -33,12 +33,12 @@ func TestARowComesBackAsItWasStored(t *testing.T) {
 	s := fresh(t)
 	full := newRow(1)
 	full.Options.Script = &run.ScriptSpec{Path: "/x/träin.py", Args: []string{"--lr", "3e-4"}, Cwd: "/x", Env: map[string]string{"A": "1"}}
-	full.Options.Tags, full.Options.Key, full.Options.Seed = []string{"a", "b"}, "k1", ptr(int64(7))
+	full.Options.Tags, full.Options.Key, full.Options.Seed = []string{"a", "b"}, "k1", new(int64(7))
 	full.Status, full.Error, full.EndClass = run.Running, "e", run.EndUserCode
-	full.StartedAt, full.FinishedAt, full.CancelRequestedAt = ptr(at(2)), ptr(at(3)), ptr(at(4))
-	full.Attempt, full.User, full.GitCommit, full.GitDirty = 2, "ann", "c0ffee", ptr(false)
+	full.StartedAt, full.FinishedAt, full.CancelRequestedAt = new(at(2)), new(at(3)), new(at(4))
+	full.Attempt, full.User, full.GitCommit, full.GitDirty = 2, "ann", "c0ffee", new(false)
 	full.PluginPins, full.Facts = []byte(`{"p":1}`), []byte(`{"python":"3.11"}`)
-	full.SweepID, full.SweepVariant, full.RerunOf = "sw", ptr(0), runID(9)
+	full.SweepID, full.SweepVariant, full.RerunOf = "sw", new(0), runID(9)
 	full.WorkerID, full.Devices, full.FingerprintDigest = "w", []string{"cuda:0"}, "d"
 	full.Graph = []byte(`{"nodes":[]}`)
 	plain := newRow(2)
@@ -80,8 +80,8 @@ func TestPatchSetsWhatItNamesAndNothingElse(t *testing.T) {
 	options.Hold, options.Tags = true, []string{"new"}
 	want := *row
 	want.Name, want.Options, want.Status, want.EndClass = "n", options, run.Running, run.EndTimeout
-	want.QueueKey, want.StartedAt, want.FinishedAt, want.Attempt = "cuda:0", ptr(at(5)), ptr(at(6)), 3
-	want.WorkerID, want.Devices, want.FingerprintDigest, want.CancelRequestedAt = "w", []string{"cuda:0"}, "f", ptr(at(7))
+	want.QueueKey, want.StartedAt, want.FinishedAt, want.Attempt = "cuda:0", new(at(5)), new(at(6)), 3
+	want.WorkerID, want.Devices, want.FingerprintDigest, want.CancelRequestedAt = "w", []string{"cuda:0"}, "f", new(at(7))
 	apply(t, s, store.Change{RunID: row.ID, Patch: &store.Patch{
 		Name: &want.Name, Options: &options, Status: &want.Status, EndClass: &want.EndClass,
 		QueueKey: &want.QueueKey, StartedAt: want.StartedAt, FinishedAt: want.FinishedAt, Attempt: &want.Attempt,
@@ -215,10 +215,11 @@ func TestACallIsStoredWholeOrNotAtAll(t *testing.T) {
 func TestABadCallFailsAlone(t *testing.T) {
 	s := fresh(t)
 	apply(t, s, store.Change{Insert: newRow(0)})
+	const each = 15
 	var group sync.WaitGroup
 	for g := range 8 {
 		group.Go(func() {
-			for i := range 50 {
+			for i := range each {
 				if _, err := s.Apply(t.Context(), store.Change{RunID: runID(0), Events: events(i, 3)}); err != nil {
 					t.Error(err)
 				}
@@ -230,7 +231,7 @@ func TestABadCallFailsAlone(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if last, err := s.LastCursor(t.Context(), runID(0)); err != nil || last != 8*50*3 {
+	if last, err := s.LastCursor(t.Context(), runID(0)); err != nil || last != 8*each*3 {
 		t.Errorf("last cursor is %d, %v", last, err)
 	}
 	checkSound(t, s)
@@ -274,7 +275,7 @@ func TestRecordedSeqIsThatOfThePresentAttempt(t *testing.T) {
 			s = open(t, path)
 		}
 	}
-	apply(t, s, store.Change{Insert: newRow(1), Patch: &store.Patch{Attempt: ptr(1)}})
+	apply(t, s, store.Change{Insert: newRow(1), Patch: &store.Patch{Attempt: new(1)}})
 	expect(0)
 	apply(t, s, store.Change{RunID: id, Attempt: 1, RecordedSeq: 5, Events: events(0, 2)})
 	expect(5)
@@ -284,7 +285,7 @@ func TestRecordedSeqIsThatOfThePresentAttempt(t *testing.T) {
 	expect(10)
 	apply(t, s, store.Change{RunID: id, Attempt: 1, RecordedSeq: 400, Events: events(0, 300)})
 	expect(400)
-	apply(t, s, store.Change{RunID: id, Patch: &store.Patch{Attempt: ptr(2)}})
+	apply(t, s, store.Change{RunID: id, Patch: &store.Patch{Attempt: new(2)}})
 	expect(0)
 	apply(t, s, store.Change{RunID: id, Attempt: 1, RecordedSeq: 401, Events: events(0, 1)})
 	expect(0)

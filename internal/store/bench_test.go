@@ -78,6 +78,7 @@ func BenchmarkMetrics(b *testing.B) {
 // throughput stores b.N rows both ways, in turns so that a busy machine slows
 // both.
 func throughput(b *testing.B, l load, bareInsert, payload string, change func(id string, seq uint64) store.Change) {
+	b.Helper()
 	s := fresh(b)
 	for n := range l.runs {
 		row := newRow(n)
@@ -109,6 +110,7 @@ func throughput(b *testing.B, l load, bareInsert, payload string, change func(id
 
 // produce stores at least n rows and gives how many it were.
 func produce(b *testing.B, s *store.Store, l load, n int, change func(id string) store.Change) int {
+	b.Helper()
 	calls := int64((n + l.perCall - 1) / l.perCall)
 	var taken atomic.Int64
 	var group sync.WaitGroup
@@ -152,12 +154,13 @@ func newBareTable(b *testing.B, query string) bareTable {
 	b.Cleanup(func() { _ = stmt.Close() })
 	ts := time.Now().UnixMicro()
 	return bareTable{insert: func(b *testing.B, n int, payload string) {
+		b.Helper()
 		for done := 0; done < n; {
 			tx, err := db.BeginTx(ctx, nil)
 			if err != nil {
 				b.Fatal(err)
 			}
-			in := tx.StmtContext(ctx, stmt)
+			in := tx.StmtContext(ctx, stmt) //nolint:sqlclosecheck // the commit does it
 			for range min(bareBatch, n-done) {
 				if _, err := in.ExecContext(ctx, done%512, payload, ts); err != nil {
 					b.Fatal(err)

@@ -78,8 +78,8 @@ func (c *checker) find(id, format string, args ...any) error {
 	return nil
 }
 
-func (c *checker) scan(ctx context.Context, query string, f func(*sql.Rows) error, args ...any) error {
-	rows, err := c.tx.QueryContext(ctx, query, args...)
+func (c *checker) scan(ctx context.Context, query string, f func(*sql.Rows) error) error {
+	rows, err := c.tx.QueryContext(ctx, query)
 	if err != nil {
 		return err
 	}

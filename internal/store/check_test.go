@@ -53,8 +53,10 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 
 func TestCheckCountsWhatIsThere(t *testing.T) {
 	s := fresh(t)
-	apply(t, s, store.Change{Insert: newRow(1), Events: events(0, 3), Metrics: flushes("[]"),
-		Artifacts: []store.Artifact{{ID: s.NextArtifactID(), CreatedAt: at(0)}}}, store.Change{Insert: newRow(2)})
+	apply(t, s, store.Change{
+		Insert: newRow(1), Events: events(0, 3), Metrics: flushes("[]"),
+		Artifacts: []store.Artifact{{ID: s.NextArtifactID(), CreatedAt: at(0)}},
+	}, store.Change{Insert: newRow(2)})
 	apply(t, s, finish(runID(1)))
 	r := checkSound(t, s)
 	if r.Runs != 2 || r.Active != 1 || r.Events != 4 || r.Metrics != 1 || r.Artifacts != 1 || r.Bytes == 0 {
@@ -98,18 +100,22 @@ func TestOpenRefusesWhatIsNotOurs(t *testing.T) {
 		want string
 	}{
 		"a newer schema": {func(t *testing.T, path string) {
+			t.Helper()
 			shut(t, open(t, path))
 			openOutside(t, path).exec(t, `PRAGMA user_version = 99`)
 		}, "schema 99"},
 		"another program's": {func(t *testing.T, path string) {
+			t.Helper()
 			openOutside(t, path).exec(t, `CREATE TABLE x (y)`)
 		}, "another program"},
 		"text": {func(t *testing.T, path string) {
+			t.Helper()
 			if err := os.WriteFile(path, []byte(strings.Repeat("not a database\n", 100)), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}, "damaged"},
 		"a folder": {func(t *testing.T, path string) {
+			t.Helper()
 			if err := os.Mkdir(path, 0o700); err != nil {
 				t.Fatal(err)
 			}

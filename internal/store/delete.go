@@ -32,7 +32,7 @@ func (s *Store) Delete(ctx context.Context, id string) error {
 	swept := make(chan error, 1)
 	c := newCall()
 	c.alone = true
-	c.do = func(v *view) error {
+	c.do = func(v *view) error { //nolint:contextcheck // the writer's transactions are never broken off halfway
 		l, err := v.edit(id)
 		if err != nil {
 			return err
@@ -155,14 +155,11 @@ func (v *view) sweep(ref int64) (bool, error) {
 func (v *view) sweepLog(k logKind, ref int64, limit int) (int, error) {
 	removed := 0
 	for removed+chunkRows <= limit {
-		stmt, err := v.w.stmt(`SELECT first_pos, n, rowids FROM ` + k.chunks() + ` WHERE run = ? ORDER BY first_pos LIMIT 1`)
-		if err != nil {
-			return removed, err
-		}
 		var first int64
 		var n int
 		var blob []byte
-		err = stmt.QueryRowContext(context.Background(), ref).Scan(&first, &n, &blob)
+		err := v.w.queryRow(`SELECT first_pos, n, rowids FROM `+k.chunks()+` WHERE run = ? ORDER BY first_pos LIMIT 1`,
+			[]any{ref}, &first, &n, &blob)
 		if errors.Is(err, sql.ErrNoRows) {
 			return removed, nil
 		}
@@ -191,11 +188,7 @@ func (v *view) sweepLog(k logKind, ref int64, limit int) (int, error) {
 // lowerMark keeps the mark from lying above rows to come: when the last rows
 // of a log go, SQLite gives their ids out again.
 func (v *view) lowerMark(k logKind) error {
-	stmt, err := v.w.stmt(`SELECT coalesce(max(id), 0) FROM ` + k.rows())
-	if err != nil {
-		return err
-	}
-	if err := stmt.QueryRowContext(context.Background()).Scan(&v.last[k]); err != nil {
+	if err := v.w.queryRow(`SELECT coalesce(max(id), 0) FROM `+k.rows(), nil, &v.last[k]); err != nil {
 		return err
 	}
 	if v.last[k] >= v.openAfter[k] {

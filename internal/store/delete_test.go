@@ -93,9 +93,9 @@ func TestADeleteThatWasCutOffGoesOnAtTheNextOpen(t *testing.T) {
 func TestDeletesLetWritersPass(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cdui.db")
 	s := open(t, path)
-	const old = 20
+	const old = 8
 	for n := range old {
-		apply(t, s, store.Change{Insert: newRow(n), Events: events(0, 3000)})
+		apply(t, s, store.Change{Insert: newRow(n), Events: events(0, 2500)})
 		apply(t, s, finish(runID(n)))
 	}
 	apply(t, s, store.Change{Insert: newRow(old)})

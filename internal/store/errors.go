@@ -45,8 +45,7 @@ const almostFull = 256 << 10
 
 // code gives SQLite's extended result code, 0 for other errors.
 func code(err error) int {
-	var e *sqlite.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code()
 	}
 	return 0

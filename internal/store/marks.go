@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // trimTails bounds how many tails one commit writes out early.
@@ -81,10 +82,14 @@ func (b *batch) setMark(k logKind, after int64) error {
 	return nil
 }
 
-// storeMarks moves the marks up as far as they go.
-func (w *writer) storeMarks() error {
-	mark := newCall()
-	mark.do = func(v *view) error {
+// storeMarks moves the marks up as far as they go, so that the next Open has
+// little to search. It tries once: not worth a wait, nor an error.
+func (w *writer) storeMarks() {
+	if w.store.Healthy() != nil {
+		return
+	}
+	c := newCall()
+	c.do = func(v *view) error {
 		for k := range logKinds {
 			after := v.last[k]
 			if open := v.openTails(k); len(open) > 0 {
@@ -96,7 +101,7 @@ func (w *writer) storeMarks() error {
 		}
 		return nil
 	}
-	w.commit([]*call{mark})
-	<-mark.done
-	return mark.err
+	if _, err := w.attempt([]*call{c}, time.Time{}, false); err != nil {
+		w.store.logger.Debug("log marks not stored", "path", w.store.path, "error", err)
+	}
 }

@@ -97,7 +97,7 @@ func (s *Store) open(ctx context.Context, migrations func() ([]migration, error)
 		return err
 	}
 	s.writer, s.writerDone = w, make(chan struct{})
-	go func() {
+	go func() { //nolint:contextcheck // the writer's transactions are never broken off halfway
 		defer close(s.writerDone)
 		w.loop()
 	}()

@@ -9,7 +9,7 @@ import (
 
 // query runs a statement, prepared once, on the read pool.
 func (s *Store) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	stmt, err := s.prepared(ctx, query)
+	stmt, err := s.prepared(ctx, query) //nolint:sqlclosecheck // closeDatabases does it
 	if err != nil {
 		return nil, err
 	}
@@ -18,7 +18,7 @@ func (s *Store) query(ctx context.Context, query string, args ...any) (*sql.Rows
 
 // queryRow reads one row, sql.ErrNoRows when there is none.
 func (s *Store) queryRow(ctx context.Context, query string, args []any, dest ...any) error {
-	stmt, err := s.prepared(ctx, query)
+	stmt, err := s.prepared(ctx, query) //nolint:sqlclosecheck // closeDatabases does it
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (s *Store) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
 		return nil, err
 	}
 	if first, loaded := s.queries.LoadOrStore(query, stmt); loaded {
-		_ = stmt.Close()
+		_ = stmt.Close() //nolint:sqlclosecheck // the one that was first stays
 		return first.(*sql.Stmt), nil
 	}
 	return stmt, nil

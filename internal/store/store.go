@@ -141,7 +141,7 @@ func (s *Store) Apply(ctx context.Context, changes ...Change) ([]Result, error) 
 		c.alone = c.alone || p.failsAlone()
 	}
 	results := make([]Result, len(all))
-	c.do = func(v *view) error {
+	c.do = func(v *view) error { //nolint:contextcheck // the writer's transactions are never broken off halfway
 		for i := range all {
 			r, err := v.apply(&all[i])
 			if err != nil {

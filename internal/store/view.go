@@ -1,12 +1,13 @@
 package store
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"cdui/internal/run"
 )
@@ -43,9 +44,7 @@ type view struct {
 func (v *view) keep() {
 	v.batch.last = v.last
 	v.batch.swept = append(v.batch.swept, v.swept...)
-	for id, l := range v.own {
-		v.batch.logs[id] = l
-	}
+	maps.Copy(v.logs, v.own)
 }
 
 func (v *view) exec(query string, args ...any) error {
@@ -65,7 +64,7 @@ func (v *view) edit(id string) (*runLog, error) {
 	if l, ok := v.own[id]; ok {
 		return l, nil
 	}
-	l, known := v.batch.logs[id]
+	l, known := v.logs[id]
 	if !known {
 		// Only the writer changes the map, so that it needs no lock to read it.
 		l, known = v.w.store.active[id]
@@ -323,16 +322,12 @@ func (v *view) patch(l *runLog, c *prepared, columns []column) error {
 	if len(columns) == 0 {
 		return nil
 	}
-	query := "UPDATE exec_runs SET "
-	args := make([]any, 0, len(columns)+1)
+	names := make([]string, len(columns))
+	args := make([]any, len(columns), len(columns)+1)
 	for i, col := range columns {
-		if i > 0 {
-			query += ", "
-		}
-		query += col.name + " = ?"
-		args = append(args, col.value)
+		names[i], args[i] = col.name+" = ?", col.value
 	}
-	err := v.exec(query+" WHERE seq = ?", append(args, l.ref)...)
+	err := v.exec("UPDATE exec_runs SET "+strings.Join(names, ", ")+" WHERE seq = ?", append(args, l.ref)...)
 	if isUnique(err) {
 		return fmt.Errorf("store run %s: its key is taken: %w: %w", c.id, ErrExists, err)
 	}
@@ -348,15 +343,11 @@ func (v *view) patch(l *runLog, c *prepared, columns []column) error {
 // load reads the log of a run that is not in memory, hence not active: it has
 // no open tail.
 func (w *writer) load(id string) (*runLog, error) {
-	stmt, err := w.stmt(`SELECT seq, status, attempt, recorded_attempt, recorded_seq, coalesce(final_metrics, '')
-		FROM exec_runs WHERE id = ?`)
-	if err != nil {
-		return nil, err
-	}
 	l := &runLog{id: id}
 	var status, text string
-	ctx := context.Background() // as in exec
-	err = stmt.QueryRowContext(ctx, id).Scan(&l.ref, &status, &l.attempt, &l.recorded.attempt, &l.recorded.seq, &text)
+	err := w.queryRow(`SELECT seq, status, attempt, recorded_attempt, recorded_seq, coalesce(final_metrics, '')
+		FROM exec_runs WHERE id = ?`, []any{id},
+		&l.ref, &status, &l.attempt, &l.recorded.attempt, &l.recorded.seq, &text)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, notFound(id)
 	}
@@ -368,14 +359,10 @@ func (w *writer) load(id string) (*runLog, error) {
 		return nil, err
 	}
 	for k := range logKinds {
-		stmt, err := w.stmt(`SELECT first_pos + n, attempt, last_seq FROM ` + k.chunks() +
-			` WHERE run = ? ORDER BY first_pos DESC LIMIT 1`)
-		if err != nil {
-			return nil, err
-		}
 		var at recorded
 		l.tails[k].first = 1
-		err = stmt.QueryRowContext(ctx, l.ref).Scan(&l.tails[k].first, &at.attempt, &at.seq)
+		err := w.queryRow(`SELECT first_pos + n, attempt, last_seq FROM `+k.chunks()+
+			` WHERE run = ? ORDER BY first_pos DESC LIMIT 1`, []any{l.ref}, &l.tails[k].first, &at.attempt, &at.seq)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return nil, err
 		}

@@ -291,11 +291,21 @@ func (w *writer) exec(query string, args ...any) error {
 }
 
 func (w *writer) execResult(query string, args ...any) (sql.Result, error) {
-	stmt, err := w.stmt(query)
+	stmt, err := w.stmt(query) //nolint:sqlclosecheck // close does it
 	if err != nil {
 		return nil, err
 	}
 	return stmt.ExecContext(context.Background(), args...)
+}
+
+// queryRow reads one row inside the transaction, sql.ErrNoRows when there is
+// none.
+func (w *writer) queryRow(query string, args []any, dest ...any) error {
+	stmt, err := w.stmt(query) //nolint:sqlclosecheck // close does it
+	if err != nil {
+		return err
+	}
+	return stmt.QueryRowContext(context.Background(), args...).Scan(dest...)
 }
 
 func (w *writer) stmt(query string) (*sql.Stmt, error) {
@@ -310,14 +320,14 @@ func (w *writer) stmt(query string) (*sql.Stmt, error) {
 	return stmt, nil
 }
 
-// close stores the marks, so that the next Open has nothing to search, and
-// gives the connection back.
+// close ends the waiting for deletes and gives the connection back.
 func (w *writer) close() error {
 	w.retry.Stop()
 	for _, sw := range w.sweeps {
 		sw.finish(ErrClosed)
 	}
-	err := w.storeMarks()
+	w.storeMarks()
+	var err error
 	for _, stmt := range w.stmts {
 		if closeErr := stmt.Close(); err == nil {
 			err = closeErr

@@ -39,6 +39,7 @@ func TestReadsUseTheirIndexes(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", query, err)
 		}
+		defer func() { _ = rows.Close() }()
 		var plan []string
 		for rows.Next() {
 			var id, parent, unused int
