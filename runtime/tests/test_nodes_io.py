@@ -4,6 +4,7 @@ import os
 import pickle
 import stat
 import sys
+import types
 
 import pytest
 
@@ -142,6 +143,25 @@ def test_safetensors(context):
     got = run(models.ModelSaver, context, {"model": model(0)}, format="safetensors")
     assert got["path"].endswith("model_weights.safetensors")
     assert same_weights(run(models.ModelLoader, context, {"model": model(1)}, path=got["path"])["model"], model(0))
+
+
+def test_safetensors_are_given_tensors_of_their_own(context, monkeypatch):
+    given = {}
+
+    def save_file(tensors, path):
+        given.update(tensors)
+        torch.save(tensors, path)
+
+    fake = types.SimpleNamespace(save_file=save_file, load_file=torch.load)
+    monkeypatch.setitem(sys.modules, "safetensors", types.SimpleNamespace(torch=fake))
+    monkeypatch.setitem(sys.modules, "safetensors.torch", fake)
+    tied = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
+    tied[1].weight = tied[0].weight
+    got = run(models.ModelSaver, context, {"model": tied}, path="w.pt", format="safetensors")
+    assert got["path"].endswith("w.safetensors")
+    assert given["0.weight"].data_ptr() != given["1.weight"].data_ptr()
+    fresh = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
+    assert same_weights(run(models.ModelLoader, context, {"model": fresh}, path="w.safetensors")["model"], tied)
 
 
 def test_safetensors_hold_weights_only(context):

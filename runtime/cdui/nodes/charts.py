@@ -56,7 +56,7 @@ def _with_matplotlib(drawer: Callable[..., None], title: str, *parts: Any) -> by
     drawer(axes, *parts)
     if title:
         # Titles are text: a dollar sign must not start mathematics.
-        axes.set_title(title, parse_math=False)
+        axes.set_title(title.replace("$", r"\$"))
     out = io.BytesIO()
     figure.savefig(out, format="png", metadata={"Software": None})
     return out.getvalue()
