@@ -222,10 +222,11 @@ func (r *shimRun) assign(a protocol.Assignment) error {
 	if a.RunID == "" {
 		return errors.New("assignment names no run")
 	}
-	w, err := spool.OpenWriter(filepath.Join(r.start.Dir, wire.SpoolDir), spoolOptions(r.start))
+	w, err := spool.OpenWriter(r.start.Dir, spoolOptions(r.start))
 	if err != nil {
 		return err
 	}
+	r.log = r.log.With("run_id", a.RunID)
 	r.began = time.Now()
 	if err := wire.WriteNote(r.start.Dir, wire.Note{
 		RunID: a.RunID, Attempt: a.Attempt, State: wire.Assigned, Isolation: r.iso.way,

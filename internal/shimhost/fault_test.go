@@ -399,7 +399,7 @@ func TestAFailedStartLeavesNothing(t *testing.T) {
 		}
 	}
 	left, err := os.ReadDir(dir)
-	if err != nil || len(left) != 0 {
+	if err != nil || len(left) != 1 || left[0].Name() != wire.LogFile {
 		t.Fatal(left, err)
 	}
 }

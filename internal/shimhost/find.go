@@ -138,7 +138,7 @@ func hasEnd(dir string) (bool, error) {
 	if _, err := os.Stat(filepath.Join(dir, wire.ExitFile)); err == nil {
 		return true, nil
 	}
-	last, ok, err := spool.Last(filepath.Join(dir, wire.SpoolDir))
+	last, ok, err := spool.Last(dir)
 	if err != nil || !ok {
 		return false, err
 	}

@@ -111,8 +111,8 @@ func launch(t testing.TB, h *shimhost.Host, a protocol.Assignment) *shimhost.Run
 		r.Close()
 		wantNoProcess(t, a.RunID)
 		if t.Failed() {
-			if b, err := os.ReadFile(filepath.Join(r.Dir(), wire.LogFile)); err == nil {
-				t.Logf("shim.log of %s: %s", a.RunID, b)
+			if b, err := os.ReadFile(filepath.Join(filepath.Dir(r.Dir()), wire.LogFile)); err == nil {
+				t.Logf("shim.log: %s", b)
 			}
 		}
 	})

@@ -62,7 +62,7 @@ type Status struct {
 func newRun(h *Host, dir, id string, attempt, shimPID int) *Run {
 	return &Run{
 		host: h, dir: dir, id: id, attempt: attempt, shimPID: shimPID,
-		reader: spool.NewReader(filepath.Join(dir, wire.SpoolDir), 0),
+		reader: spool.NewReader(dir, 0),
 		done:   make(chan struct{}), changed: make(chan struct{}),
 	}
 }
@@ -93,7 +93,7 @@ func (r *Run) Dir() string  { return r.dir }
 // From makes Next start after record seq. Call it before the first Next.
 func (r *Run) From(seq uint64) {
 	r.reader.Close()
-	r.reader = spool.NewReader(filepath.Join(r.dir, wire.SpoolDir), seq)
+	r.reader = spool.NewReader(r.dir, seq)
 }
 
 // Console reads what the run printed.
@@ -179,7 +179,7 @@ func (r *Run) read() ([]protocol.Record, error) {
 
 // lastWord decides what a dead shim's spool without run_finished means.
 func (r *Run) lastWord() ([]protocol.Record, error) {
-	last, ok, err := spool.Last(filepath.Join(r.dir, wire.SpoolDir))
+	last, ok, err := spool.Last(r.dir)
 	if err != nil {
 		return nil, fmt.Errorf("read records of run %s: %w", r.id, err)
 	}

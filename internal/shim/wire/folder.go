@@ -12,17 +12,19 @@ import (
 	"cdui/internal/protocol"
 )
 
-// The files of a run's folder.
+// The files of a run's folder, besides the spool's segments and the console.
 const (
 	SocketFile = "sock"
 	ReportFile = "report"
 	LockFile   = "lock"
 	NoteFile   = "shim.json"
-	LogFile    = "shim.log"
 	ExitFile   = "exit.json"
 	ExitDraft  = "exit.tmp"
-	SpoolDir   = "spool"
 )
+
+// LogFile lies beside the runs' folders: what their shims have to say, which
+// is hardly anything.
+const LogFile = "shim.log"
 
 // State is how far a shim has come.
 type State string
