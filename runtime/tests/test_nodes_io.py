@@ -238,7 +238,7 @@ def test_a_device_that_is_not_here_is_replaced(context):
     if torch.cuda.is_available():
         pytest.skip("cuda is here")
     run(models.Inference, context, {"model": model(), "input": torch.rand(4, 3)}, device="cuda")
-    assert [kind for kind, _ in context.warnings] == ["device_unavailable"]
+    assert [kind for kind, _ in context.warnings] == ["device_fallback"]
 
 
 def test_a_png_is_written_without_a_package(context, monkeypatch):
