@@ -29,7 +29,7 @@ def test_csv_takes_numbers_and_labels(iris):
     assert got["columns"] == ["width", "length"] and got["labels"] == ["setosa", "virginica"]
     assert got["tensor"].dtype == torch.float32 and got["tensor"][0].tolist() == [1, 2.5]
     assert torch.isnan(got["tensor"][1, 1])
-    assert iris.warnings == [("missing_values", {"count": 1, "path": "iris.csv", "node_id": ""})]
+    assert iris.warnings == [("missing_values", {"count": 1, "path": "iris.csv"})]
 
 
 def test_csv_includes_what_is_named(iris):

@@ -4,42 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from cdui import devices
+
 
 def choose(wanted: str, context) -> str:
     """The device of a node whose ``device`` param is ``wanted``: ``auto`` is the
     run's device; one that this machine lacks is replaced, with a warning."""
-    import torch
-
-    wanted = str(wanted or "").strip().lower()
-    if wanted in ("", "auto"):
+    name = str(wanted or "auto").strip().lower()
+    if name.partition(":")[0] not in ("auto", "cpu", "cuda", "mps"):
+        raise ValueError(f"device is {wanted!r}: choose auto, cpu, cuda or mps")
+    if name == "auto" or (name == "cuda" and context.device.startswith("cuda")):
+        # The run may have been given a card other than the first.
         return context.device
-    if wanted == "cpu":
-        return "cpu"
-    if wanted.startswith("mps"):
-        mps = getattr(torch.backends, "mps", None)
-        if mps is not None and mps.is_available():
-            return "mps"
-        return _instead("cpu", wanted, context)
-    if wanted.startswith("cuda"):
-        if not torch.cuda.is_available():
-            return _instead("cpu", wanted, context)
-        if wanted == "cuda":
-            # The run may have been given a card other than the first.
-            return context.device if context.device.startswith("cuda") else "cuda"
-        index = wanted.partition(":")[2]
-        if index.isdigit() and int(index) < torch.cuda.device_count():
-            return f"cuda:{int(index)}"
-        return _instead(f"cuda:{torch.cuda.current_device()}", wanted, context)
-    raise ValueError(f"device is {wanted!r}: choose auto, cpu, cuda or mps")
-
-
-def _instead(used: str, wanted: str, context) -> str:
-    context.warn("device_unavailable", wanted=wanted, used=used, node_id=context.node_id)
-    return used
+    return devices.resolve(name, context.warn)
 
 
 def move(value: Any, device: Any) -> Any:
-    """``value`` with every tensor in it, however deep, moved to ``device``."""
+    """``value`` with every tensor in it, however deep, moved to ``device`` without
+    waiting for copies from page-locked memory."""
     import torch
 
     if isinstance(value, torch.Tensor):

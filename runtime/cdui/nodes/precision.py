@@ -21,7 +21,7 @@ class Precision:
         self.kind = device.partition(":")[0]
         self.name = wanted if _can(wanted, self.kind) else "fp32"
         if self.name != wanted:
-            context.warn("precision_unavailable", wanted=wanted, used="fp32", device=device, node_id=context.node_id)
+            context.warn("precision_unavailable", wanted=wanted, used="fp32", device=device)
         self.scaler = _scaler() if self.name == "fp16" else None
         self.skipped_steps = 0
         if self.scaler is not None and scaler_state:

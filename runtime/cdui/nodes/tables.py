@@ -64,7 +64,7 @@ class CSVReader(Node):
         tensor = torch.tensor(list(columns.values()), dtype=torch.float32).t().contiguous()
         missing = int(torch.isnan(tensor).sum())
         if missing:
-            context.warn("missing_values", count=missing, path=params["path"], node_id=context.node_id)
+            context.warn("missing_values", count=missing, path=params["path"])
         return {
             "tensor": tensor.to(context.device),
             "labels": [] if label_column is None else [row[label_column].strip() for _, row in rows],

@@ -225,7 +225,7 @@ class Trainer:
         self.losses.append(loss)
         self.lr_history.append(lr)
         if not math.isfinite(loss):
-            self.context.warn("non_finite_loss", epoch=self.completed, node_id=self.context.node_id)
+            self.context.warn("non_finite_loss", epoch=self.completed)
         payload: dict[str, Any] = {
             "epoch": self.completed, "total_epochs": settings.epochs, "loss": loss, "losses": list(self.losses), "lr": lr,
         }
@@ -286,7 +286,7 @@ class Trainer:
             # it is. The step after the last batch is late by one in any loop.
             self._late_steps += 1
             if self._late_steps == 2:
-                self.context.warn("schedule_ended", total_steps=total, node_id=self.context.node_id)
+                self.context.warn("schedule_ended", total_steps=total)
             return
         self.scheduler.step()
 

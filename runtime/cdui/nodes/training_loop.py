@@ -75,7 +75,7 @@ class TrainingLoop(Node):
         device = devices.choose(params["device"], context)
         settings = _settings(inputs, params)
         if params["strategy"] == "ddp":
-            context.warn("ddp_single_process", text="strategy is ddp, and this run trains in one process on one device", node_id=context.node_id)
+            context.warn("ddp_single_process", text="strategy is ddp, and this run trains in one process on one device")
         model, optimizer, scheduler = inputs["model"], inputs["optimizer"], inputs.get("lr_scheduler")
         _check(model, optimizer, scheduler)
         arithmetic = precision.Precision(params["precision"], device, context, inputs.get("grad_scaler_state"))
@@ -85,7 +85,7 @@ class TrainingLoop(Node):
         reports = Reports(progress_callback, context, _writer(context) if params["tensorboard"] else None)
         trainer = Trainer(model, optimizer, loss_fn, scheduler, settings, device, arithmetic, reports, context)
         if settings.start_epoch >= settings.epochs:
-            context.warn("nothing_to_train", start_epoch=settings.start_epoch, epochs=settings.epochs, node_id=context.node_id)
+            context.warn("nothing_to_train", start_epoch=settings.start_epoch, epochs=settings.epochs)
         reports.config(_config(inputs, settings, device, arithmetic.name))
         with _deterministic(bool(params["deterministic"]) and not context.deterministic), contextlib.closing(reports):
             trainer.fit(inputs["dataloader"], inputs.get("val_dataloader"))

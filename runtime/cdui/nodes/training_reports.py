@@ -82,7 +82,7 @@ class Keeper:
             checkpoints.save(self._content(), path)
         except (OSError, RuntimeError) as error:
             # Training goes on, and a stopped run keeps its results: a full disk must not take them.
-            context.warn("checkpoint_failed", reason=reason, error=str(error), node_id=context.node_id)
+            context.warn("checkpoint_failed", reason=reason, error=str(error))
             return None
         context.log_artifact("checkpoint", path, {"reason": reason, **meta, "node_id": context.node_id})
         return path
