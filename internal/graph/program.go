@@ -4,13 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"cdui/internal/graph/flat"
 	"cdui/internal/run"
 )
 
 // The node types that are a program of their own.
 const (
-	TypeScript  = "Script"
-	TypeCommand = "Command"
+	TypeScript  = flat.TypeScript
+	TypeCommand = flat.TypeCommand
 )
 
 // Program is the one node of a graph that is a program of its own; exactly one

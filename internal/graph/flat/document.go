@@ -16,6 +16,11 @@ const (
 	TypeGraphInput  = "GraphInput"
 	TypeGraphOutput = "GraphOutput"
 
+	// A node of one of these types is a program of its own and needs no
+	// catalogue.
+	TypeScript  = "Script"
+	TypeCommand = "Command"
+
 	PresetPrefix   = "preset:"
 	SubgraphPrefix = "subgraph:"
 )
