@@ -15,6 +15,9 @@ type SubmitRequest struct {
 	Name    *string         `json:"name,omitempty"`
 	// RerunOf records the lineage of a copy.
 	RerunOf string `json:"rerun_of,omitempty"`
+	// Cwd is the submitter's working directory, where a graph's relative paths
+	// are looked for first.
+	Cwd string `json:"cwd,omitempty"`
 	// Git is the state of the submitter's checkout, when it has one.
 	Git *GitState `json:"git,omitempty"`
 }

@@ -34,6 +34,8 @@ const (
 	MaxConcurrentGPU = "RUN_QUEUE_MAX_CONCURRENT_GPU"
 	MaxConcurrentCPU = "RUN_QUEUE_MAX_CONCURRENT_CPU"
 	MaxConcurrent    = "RUN_QUEUE_MAX_CONCURRENT"
+	MaxInteractive   = "RUN_INTERACTIVE_MAX_CONCURRENT"
+	MaxParallelNodes = "MAX_PARALLEL_NODES"
 	PayloadCap       = "RUN_EVENT_PAYLOAD_CAP_BYTES"
 	ResponseCap      = "RUN_EVENTS_RESPONSE_CAP_BYTES"
 	BodyCap          = "MAX_RUN_BODY_BYTES"
@@ -58,6 +60,8 @@ func Settings() []Setting {
 		{Name: MaxConcurrentGPU, Kind: Number, Default: "1", Doc: "runs at once on each accelerator; less than 1 acts as 1"},
 		{Name: MaxConcurrentCPU, Kind: Number, Default: "2", Doc: "runs at once on the cpu; less than 1 acts as 1"},
 		{Name: MaxConcurrent, Kind: Text, Doc: "exceptions by queue key, such as cuda:0=2,cpu=8"},
+		{Name: MaxInteractive, Kind: Number, Default: "2", Min: 1, Doc: "runs at once in the interactive lane"},
+		{Name: MaxParallelNodes, Kind: Number, Default: "4", Min: 1, Doc: "nodes of one graph that execute at once"},
 		{Name: PayloadCap, Kind: Bytes, Default: "131072", Min: -1, Doc: "largest payload of one stored event; 0 or less is no cap"},
 		{Name: ResponseCap, Kind: Bytes, Default: "4194304", Min: 1, Doc: "where a page of events stops"},
 		{Name: BodyCap, Kind: Bytes, Default: "64MiB", Min: 1, Doc: "largest body of a submit"},

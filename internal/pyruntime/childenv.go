@@ -200,3 +200,9 @@ func ScriptArgv(root, interpreter string, spec run.ScriptSpec) []string {
 	argv := []string{interpreter, "-u", filepath.Join(root, "cdui", "child.py"), "script", spec.Path}
 	return append(argv, spec.Args...)
 }
+
+// GraphArgv starts the engine under the runtime at root. It runs isolated: what
+// a graph's nodes import is the interpreter's own.
+func GraphArgv(root, interpreter string) []string {
+	return []string{interpreter, "-I", "-B", "-u", filepath.Join(root, "cdui", "graph_child.py")}
+}

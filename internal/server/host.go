@@ -31,7 +31,7 @@ func (s *server) Shutdown(cancelRuns bool) int {
 }
 
 // Problems implements httpapi.Host.
-func (s *server) Problems() []api.Problem {
+func (s *server) Problems(ctx context.Context) []api.Problem {
 	out := []api.Problem{}
 	if err := s.store.Healthy(); err != nil {
 		out = append(out, api.Problem{Code: "database", Text: err.Error()})
@@ -39,16 +39,20 @@ func (s *server) Problems() []api.Problem {
 	if err := s.cards.problem(); err != nil {
 		out = append(out, api.Problem{Code: "driver", Text: err.Error()})
 	}
+	_, bad := s.catalog.Current(ctx)
+	for _, p := range bad {
+		out = append(out, api.Problem{Code: "user_file", Text: p.File + ": " + p.Error, Params: map[string]any{"file": p.File}})
+	}
 	return out
 }
 
 // Status implements httpapi.Host.
-func (s *server) Status(context.Context) api.ServerStatus {
+func (s *server) Status(ctx context.Context) api.ServerStatus {
 	executing, queued := s.runs.Counts()
 	st := api.ServerStatus{
 		Server: s.info, DataDir: s.cfg.DataDir, UptimeS: time.Since(s.started).Seconds(),
 		Isolation: s.host.Isolation(), Running: executing, Waiting: queued,
-		Devices: []api.Device{}, Problems: s.Problems(),
+		Devices: []api.Device{}, Problems: s.Problems(ctx),
 	}
 	slots := s.runs.Slots()
 	for _, d := range s.inventory() {

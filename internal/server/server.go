@@ -19,6 +19,7 @@ import (
 	"cdui/internal/fsinfo"
 	"cdui/internal/pyruntime"
 	"cdui/internal/scheduler"
+	"cdui/internal/server/catalogs"
 	"cdui/internal/server/feed"
 	"cdui/internal/server/httpapi"
 	"cdui/internal/server/local"
@@ -41,10 +42,13 @@ type Config struct {
 	Grace        time.Duration
 	Isolate      string
 	// Python is the interpreter for runs that name none; empty: python3.
-	Python    string
-	Environ   []string
-	Retention Retention
-	Logger    *slog.Logger
+	Python  string
+	Environ []string
+	// MaxParallel is how many nodes of one graph may execute at once,
+	// Interactive how many runs of the interactive lane.
+	MaxParallel, Interactive int
+	Retention                Retention
+	Logger                   *slog.Logger
 	// Ready is called once requests are answered.
 	Ready func(api.ServerInfo)
 }
@@ -60,6 +64,7 @@ type server struct {
 	exec    *local.Executor
 	runs    *runs.Service
 	cards   *cards
+	catalog *catalogs.Source
 	hub     feed.Hub
 
 	stopOnce   sync.Once
@@ -130,13 +135,19 @@ func (s *server) compose(folder *folder) error {
 		return err
 	}
 	s.cards = newCards(s.log)
+	if err := s.composeCatalog(folder, root); err != nil {
+		return err
+	}
 	s.exec = local.New(local.Config{
 		Host: s.host, ShimDir: shimDir, RunsDir: runsDir, PayloadCap: s.cfg.PayloadCap, Logger: s.log,
-		Surroundings: &local.Surroundings{Runtime: root, Python: s.cfg.Python, Environ: s.cfg.Environ, Limits: s.cfg.Limits},
+		Surroundings: &local.Surroundings{
+			Runtime: root, Python: s.cfg.Python, Environ: s.cfg.Environ, Limits: s.cfg.Limits,
+			DataDir: s.cfg.DataDir, Catalog: s.Catalog, Devices: s.inventory, MaxParallel: s.cfg.MaxParallel,
+		},
 	})
 	s.runs = runs.New(runs.Config{
 		Store: s.store, Executor: s.exec, Limits: s.cfg.Limits, Devices: s.inventory, PayloadCap: s.cfg.PayloadCap,
-		Grace: s.cfg.Grace, Notify: s.hub.Notify, Logger: s.log,
+		Grace: s.cfg.Grace, Interactive: s.cfg.Interactive, Notify: s.hub.Notify, Logger: s.log,
 	})
 	return nil
 }

@@ -37,6 +37,8 @@ func Serve(ctx context.Context, e *env.Env, dataDir string, vs config.Values, re
 		ResponseCap: int(vs.Int(config.ResponseCap)),
 		BodyCap:     vs.Int(config.BodyCap),
 		Grace:       vs.Duration(config.CancelGrace),
+		MaxParallel: int(vs.Int(config.MaxParallelNodes)),
+		Interactive: int(vs.Int(config.MaxInteractive)),
 		Isolate:     vs.Text(config.Isolate),
 		Python:      vs.Text(config.Python),
 		Environ:     e.Environ,

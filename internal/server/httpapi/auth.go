@@ -50,8 +50,7 @@ func (s *Server) originAllowed(r *http.Request) bool {
 
 // authorise lets reads from this machine pass and asks everything else for
 // the token.
-func (s *Server) authorise(r *http.Request) error {
-	read := r.Method == http.MethodGet || r.Method == http.MethodHead
+func (s *Server) authorise(r *http.Request, read bool) error {
 	if !s.originAllowed(r) {
 		return api.Errorf(api.Unauthorized, "pages of %s may not call this control plane", r.Header.Get("Origin"))
 	}

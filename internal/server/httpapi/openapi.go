@@ -54,7 +54,7 @@ func (s *Server) document() (map[string]any, error) {
 			"200":     ok,
 			"default": map[string]any{"description": "refused or failed", "content": map[string]any{"application/json": map[string]any{"schema": failure}}},
 		}
-		if rt.method != http.MethodGet {
+		if rt.method != http.MethodGet && !rt.reads {
 			op["security"] = []any{map[string]any{"token": []string{}}, map[string]any{"bearer": []string{}}}
 		}
 		if paths[rt.path] == nil {
@@ -98,7 +98,12 @@ func parameters(rt route) []any {
 
 // reference adds the schema of v's type to schemas and gives a $ref to it.
 func reference(v any, schemas map[string]any) (map[string]any, error) {
-	name := reflect.TypeOf(v).Name()
+	t := reflect.TypeOf(v)
+	if t.Kind() == reflect.Slice {
+		items, err := reference(reflect.Zero(t.Elem()).Interface(), schemas)
+		return map[string]any{"type": "array", "items": items}, err
+	}
+	name := t.Name()
 	ref := map[string]any{"$ref": "#/components/schemas/" + name}
 	if _, ok := schemas[name]; ok {
 		return ref, nil
@@ -116,7 +121,7 @@ func reference(v any, schemas map[string]any) (map[string]any, error) {
 		return nil, fmt.Errorf("schema of %s: %w", name, err)
 	}
 	delete(schema, "$schema")
-	nullable(reflect.TypeOf(v), schema)
+	nullable(t, schema)
 	schemas[name] = schema
 	return ref, nil
 }

@@ -44,6 +44,7 @@ func TestAnswersFitTheOpenAPIDocument(t *testing.T) {
 		{"GET", "/api/runs/" + ended + "/metrics", "", "Metrics"},
 		{"GET", "/api/runs/" + ended + "/artifacts", "", "Artifacts"},
 		{"GET", api.PathQueue, "", "Queue"},
+		{"POST", api.PathGraphValidate, `{"nodes":[{"id":"a","type":"Conv9d"}],"edges":[]}`, "ValidateReply"},
 		{"GET", api.PathDBCheck, "", "DBCheck"},
 		{"POST", api.PathRuns, `{"options":{` + command + `}}`, "SubmitReply"},
 		{"POST", api.PathRunsBulk, `{"runs":[{"options":{` + command + `}}]}`, "BulkReply"},

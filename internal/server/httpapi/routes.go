@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"cdui/internal/api"
+	"cdui/internal/catalog"
 )
 
 // routes is the whole REST API.
@@ -58,14 +59,18 @@ func (s *Server) routes() []route {
 		{method: "POST", path: api.PathRunRelease, doc: "Let a held run queue again", response: api.RunState{}, call: s.releaseRun},
 		{method: "POST", path: api.PathRunRerun, doc: "Submit a copy of a run", request: api.RerunRequest{}, response: api.SubmitReply{}, call: s.rerun},
 		{method: "GET", path: api.PathQueue, doc: "Every queue key with its order and reasons", response: api.Queue{}, call: s.queue},
+		{method: "POST", path: api.PathGraphValidate, reads: true, doc: "All findings of a graph", response: api.ValidateReply{}, call: s.validateGraph},
+		{method: "GET", path: api.PathNodes, doc: "The node types", response: []catalog.Definition{}, call: s.nodes},
+		{method: "GET", path: api.PathPresets, doc: "The presets", response: []catalog.Preset{}, call: s.presets},
 		{method: "GET", path: api.PathDBCheck, doc: "Check the database", response: api.DBCheck{}, call: s.dbCheck},
 		{method: "POST", path: api.PathDBBackup, doc: "Copy the database to a file on the server's machine", request: api.BackupRequest{}, response: api.BackupReply{}, call: s.dbBackup},
 	}
 }
 
-func (s *Server) health(*http.Request) (any, error) {
+func (s *Server) health(r *http.Request) (any, error) {
 	info := s.cfg.Host.Info()
-	h := api.Health{Status: "ok", Version: info.Version, BootID: info.BootID, Problems: s.cfg.Host.Problems()}
+	cat := s.cfg.Host.Catalog(r.Context())
+	h := api.Health{Status: "ok", Version: info.Version, BootID: info.BootID, NodesLoaded: len(cat.NodeNames()), PresetsLoaded: len(cat.PresetNames()), Problems: s.cfg.Host.Problems(r.Context())}
 	if len(h.Problems) > 0 {
 		h.Status = "degraded"
 	}

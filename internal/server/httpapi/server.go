@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cdui/internal/api"
+	"cdui/internal/catalog"
 	"cdui/internal/console"
 	"cdui/internal/run"
 	"cdui/internal/server/feed"
@@ -30,7 +31,11 @@ type Runs interface {
 type Host interface {
 	Info() api.ServerInfo
 	Status(ctx context.Context) api.ServerStatus
-	Problems() []api.Problem
+	Problems(ctx context.Context) []api.Problem
+	// Catalog gives the node types and presets that are known now.
+	Catalog(ctx context.Context) *catalog.Catalog
+	// Graph reads a stored graph by its name.
+	Graph(name string) (json.RawMessage, error)
 	// Shutdown asks the control plane to stop; it returns before it has.
 	Shutdown(cancelRuns bool) (left int)
 	// Console reads a run's output, live or ended.
@@ -103,8 +108,10 @@ func (s *Server) Close() {
 // answers with a JSON document, serve writes the response itself.
 type route struct {
 	method, path string
-	doc          string
-	status       int
+	// reads: a POST that changes nothing, allowed to whoever may read.
+	reads  bool
+	doc    string
+	status int
 	// request and response are zero values of the bodies' types, nil for none.
 	request, response any
 	params            []param
@@ -120,7 +127,7 @@ type param struct {
 
 func (s *Server) handler(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := s.authorise(r); err != nil {
+		if err := s.authorise(r, rt.reads || rt.method == http.MethodGet); err != nil {
 			s.fail(w, r, err)
 			return
 		}

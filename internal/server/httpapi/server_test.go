@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"cdui/internal/api"
+	"cdui/internal/catalog"
 	"cdui/internal/console"
 	"cdui/internal/device"
 	"cdui/internal/protocol"
@@ -56,13 +57,23 @@ type site struct {
 	exec *idle
 	api  *httpapi.Server
 	web  *httptest.Server
+
+	catalog *catalog.Catalog
 }
 
 func (w *site) Info() api.ServerInfo { return api.ServerInfo{Version: "test", BootID: "b"} }
 func (w *site) Status(context.Context) api.ServerStatus {
 	return api.ServerStatus{Devices: []api.Device{}, Problems: []api.Problem{}}
 }
-func (w *site) Problems() []api.Problem           { return []api.Problem{} }
+func (w *site) Problems(context.Context) []api.Problem   { return []api.Problem{} }
+func (w *site) Catalog(context.Context) *catalog.Catalog { return w.catalog }
+func (w *site) Graph(name string) (json.RawMessage, error) {
+	raw, err := os.ReadFile(filepath.Join(w.dir, name+".json"))
+	if err != nil {
+		return nil, api.Errorf(api.NotFound, "no graph %q", name)
+	}
+	return raw, nil
+}
 func (w *site) Shutdown(bool) int                 { return 3 }
 func (w *site) Console(id string) *console.Reader { return console.NewReader(filepath.Join(w.dir, id)) }
 func (w *site) Forget(id string)                  { _ = os.RemoveAll(filepath.Join(w.dir, id)) }
@@ -79,6 +90,9 @@ func newSite(t *testing.T) *site {
 		Devices: func() device.Inventory { return device.Inventory{{Device: "cpu", Kind: "cpu"}} }, Grace: time.Second,
 	})
 	w.st = st
+	if w.catalog, err = catalog.Builtin(); err != nil {
+		t.Fatal(err)
+	}
 	w.api = httpapi.New(httpapi.Config{
 		Runs: svc, Host: w, Store: st, Feed: hub, TokenHash: token.Hash(secret), AllowedHosts: []string{"lab.example"},
 		Listen: "127.0.0.1:8000", BodyCap: 1 << 20, ResponseCap: 1 << 20,

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"cdui/internal/catalog"
 	"cdui/internal/device"
 	"cdui/internal/protocol"
 	"cdui/internal/pyruntime"
@@ -26,6 +28,13 @@ type Surroundings struct {
 	Python  string
 	Environ []string
 	Limits  scheduler.Limits
+	// DataDir holds the folders of the user's files. Catalog gives the node
+	// types that are known now, Devices the machine's inventory.
+	DataDir string
+	Catalog func(ctx context.Context) *catalog.Catalog
+	Devices func() device.Inventory
+	// MaxParallel is how many nodes of one graph may execute at once.
+	MaxParallel int
 
 	mu sync.Mutex
 	// found is what Python resolved to.
@@ -35,9 +44,15 @@ type Surroundings struct {
 // unfit is a run that can't start because of what it asks for.
 type unfit struct{ err error }
 
-func (u *unfit) Error() string          { return u.err.Error() }
-func (u *unfit) Unwrap() error          { return u.err }
-func (u *unfit) EndClass() run.EndClass { return run.EndUserCode }
+func (u *unfit) Error() string { return u.err.Error() }
+func (u *unfit) Unwrap() error { return u.err }
+func (u *unfit) EndClass() run.EndClass {
+	var graph *badGraph
+	if errors.As(u.err, &graph) {
+		return graph.EndClass()
+	}
+	return run.EndUserCode
+}
 
 // Assignment turns a placed run into what its shim needs. kept is the run's
 // folder that outlives its attempts.
@@ -74,7 +89,9 @@ func (s *Surroundings) Assignment(ctx context.Context, job runs.Job, kept string
 		a.Kind, a.Dir, a.Argv = protocol.KindCommand, p.Command.Cwd, p.Command.Argv
 		env.Run, env.Venv = p.Command.Env, p.Command.Venv
 	default:
-		return a, fmt.Errorf("run %s is neither a script nor a command", run.Short(row.ID))
+		if err := s.graph(ctx, job, kept, &a, &env); err != nil {
+			return a, &unfit{err}
+		}
 	}
 	env.Argv = a.Argv
 	a.Env = pyruntime.ChildEnv(s.Environ, env)

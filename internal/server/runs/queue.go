@@ -61,6 +61,29 @@ func (s *Service) enqueue(e *entry) {
 	}
 }
 
+// admit lets a new run in: an interactive one starts at once, others queue. The
+// caller holds mu.
+func (s *Service) admit(e *entry) {
+	if !e.interactive() {
+		s.enqueue(e)
+		return
+	}
+	e.phase = placing
+	s.wg.Go(func() { s.place(e) })
+}
+
+// sessionFree tells whether the interactive lane takes another run. The caller
+// holds mu.
+func (s *Service) sessionFree() bool {
+	n := 0
+	for _, e := range s.runs {
+		if e.interactive() {
+			n++
+		}
+	}
+	return n < s.cfg.Interactive
+}
+
 // join puts a run that nothing holds back into its FIFO. The caller holds mu.
 func (s *Service) join(e *entry) {
 	q := s.queues[e.row.QueueKey]

@@ -88,7 +88,7 @@ func (s *Service) Queue() api.Queue {
 		switch {
 		case e.phase != waiting:
 			k := key(e.row.QueueKey)
-			k.Running = append(k.Running, api.QueueEntry{RunID: e.row.ID, Name: e.row.Name, Status: e.row.Status})
+			k.Running = append(k.Running, api.QueueEntry{RunID: e.row.ID, Name: e.row.Title(), Status: e.row.Status})
 		case e.aside != nil:
 			aside[e.row.QueueKey] = append(aside[e.row.QueueKey], e)
 		}
@@ -98,14 +98,14 @@ func (s *Service) Queue() api.Queue {
 		for _, w := range q.waiting {
 			e := s.runs[w.RunID]
 			position, reason := s.waitsFor(e)
-			k.Waiting = append(k.Waiting, api.QueueEntry{RunID: w.RunID, Name: e.row.Name, Status: e.row.Status, Position: *position, Reason: reason})
+			k.Waiting = append(k.Waiting, api.QueueEntry{RunID: w.RunID, Name: e.row.Title(), Status: e.row.Status, Position: *position, Reason: reason})
 		}
 	}
 	for name, entries := range aside {
 		slices.SortFunc(entries, func(a, b *entry) int { return int(a.row.Seq - b.row.Seq) })
 		for _, e := range entries {
 			k := key(name)
-			k.Waiting = append(k.Waiting, api.QueueEntry{RunID: e.row.ID, Name: e.row.Name, Status: e.row.Status, Reason: e.aside})
+			k.Waiting = append(k.Waiting, api.QueueEntry{RunID: e.row.ID, Name: e.row.Title(), Status: e.row.Status, Reason: e.aside})
 		}
 	}
 	out := api.Queue{Keys: make([]api.QueueKey, 0, len(keys))}

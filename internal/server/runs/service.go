@@ -52,11 +52,15 @@ type Sink interface {
 	NeverStarted(ctx context.Context, runID string, attempt int) error
 }
 
-// Job is a placed run, ready to execute.
+// Job is a placed run, ready to execute. Program is zero for a graph that is
+// no program of its own; Row.Graph is that graph.
 type Job struct {
 	Row     run.Row
 	Program graph.Program
 	Grace   time.Duration
+	// Inputs are the values of a graph that is called as a function, nil
+	// otherwise.
+	Inputs map[string]json.RawMessage
 }
 
 // Loss says how a run was lost.
@@ -78,6 +82,8 @@ type Config struct {
 	Devices    func() device.Inventory
 	PayloadCap int
 	Grace      time.Duration
+	// Interactive is how many runs of the interactive lane may execute at once.
+	Interactive int
 	// Notify is called after each commit that changed a run.
 	Notify func(runID string)
 	// Ended is called after a run's terminal commit.
@@ -128,11 +134,18 @@ type entry struct {
 	record   sync.Mutex
 	recorded uint64
 
+	inputs   map[string]json.RawMessage
 	cancel   *cancelOrder
 	deadline time.Time
 	pid      int
 	progress json.RawMessage
 }
+
+// interactive tells whether the run is of the lane that never queues.
+func (e *entry) interactive() bool { return e.row.Options.Lane == interactiveLane }
+
+// interactiveLane is the lane of runs that start at once or not at all.
+const interactiveLane = "interactive"
 
 type cancelOrder struct {
 	grace time.Duration
@@ -173,7 +186,7 @@ func (s *Service) Load(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("load run %s: %w", row.ID, err)
 		}
-		if e.phase == executing {
+		if e.phase == executing && !e.interactive() {
 			jobs = append(jobs, s.job(e))
 		}
 	}
@@ -182,6 +195,9 @@ func (s *Service) Load(ctx context.Context) error {
 	}
 	if err := s.cfg.Executor.Adopt(s.ctx, jobs, s); err != nil {
 		return fmt.Errorf("adopt running runs: %w", err)
+	}
+	if err := s.interruptSessions(ctx, rows); err != nil {
+		return err
 	}
 	s.mu.Lock()
 	for _, j := range jobs {
@@ -208,7 +224,9 @@ func (s *Service) adopt(row run.Row) (*entry, error) {
 	if row.CancelRequestedAt != nil {
 		e.cancel = &cancelOrder{grace: s.cfg.Grace}
 	}
-	e.slots = localSlots(row.Devices)
+	if !e.interactive() {
+		e.slots = localSlots(row.Devices)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.runs[row.ID] = e
@@ -220,6 +238,24 @@ func (s *Service) adopt(row run.Row) (*entry, error) {
 	e.pid = pidIn(row.Facts)
 	s.take(e)
 	return e, nil
+}
+
+// interruptSessions ends the interactive runs of an earlier process: whoever
+// waited for them is gone. The executor has cleared away what was left of them.
+func (s *Service) interruptSessions(ctx context.Context, rows []run.Row) error {
+	for _, row := range rows {
+		s.mu.Lock()
+		e := s.runs[row.ID]
+		s.mu.Unlock()
+		if e == nil || !e.interactive() {
+			continue
+		}
+		f := protocol.Finished{Status: string(run.Interrupted), EndClass: string(run.EndServer), Error: "the control plane was restarted"}
+		if err := s.end(ctx, e, row.Attempt, f, 0); err != nil {
+			return fmt.Errorf("end interactive run %s: %w", row.ID, err)
+		}
+	}
+	return nil
 }
 
 // pidIn gives the child's pid that a run's facts name, 0 if they don't.
@@ -234,7 +270,7 @@ func pidIn(facts json.RawMessage) int {
 }
 
 func (s *Service) job(e *entry) Job {
-	return Job{Row: e.row, Program: e.program, Grace: s.cfg.Grace}
+	return Job{Row: e.row, Program: e.program, Grace: s.cfg.Grace, Inputs: e.inputs}
 }
 
 // RefreshDevices makes slots of the machine's present devices. A device that

@@ -124,7 +124,7 @@ func (w *world) start() {
 	inv := device.Inventory{{Device: "cpu", Kind: "cpu"}, {Device: "cuda:0", Kind: "cuda"}, {Device: "cuda:1", Kind: "cuda", Index: 1}}
 	w.svc = runs.New(runs.Config{
 		Store: w.wrap(st), Executor: w.exec, Limits: scheduler.Limits{GPU: 1, CPU: 2}, PayloadCap: 1 << 17,
-		Devices: func() device.Inventory { return inv }, Grace: 30 * time.Second,
+		Devices: func() device.Inventory { return inv }, Grace: 30 * time.Second, Interactive: 2,
 	})
 	if err := w.svc.Load(context.Background()); err != nil {
 		w.t.Fatal(err)
@@ -416,7 +416,6 @@ func TestRefusalsLeaveNoRow(t *testing.T) {
 		"bad option":     {Options: json.RawMessage(`{"colour":1}`)},
 		"no such card":   command(map[string]any{"device": "cuda:7"}),
 		"no worker":      command(map[string]any{"target": map[string]any{"worker": "gpu-bx"}}),
-		"other graph":    {Graph: json.RawMessage(`{"nodes":[{"id":"a","type":"Conv2d"}],"edges":[]}`)},
 		"graph twice":    {Graph: json.RawMessage(`{"nodes":[{"id":"a","type":"Script"}]}`), Options: json.RawMessage(`{"command":{"argv":["x"],"cwd":"/"}}`)},
 		"long name":      {Options: json.RawMessage(`{"command":{"argv":["x"],"cwd":"/"}}`), Name: new(fmt.Sprintf("%065d", 1))},
 		"interactive":    command(map[string]any{"lane": "interactive"}),

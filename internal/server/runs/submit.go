@@ -36,6 +36,9 @@ func (s *Service) Submit(ctx context.Context, user string, requests ...api.Submi
 		s.keyed.Lock()
 		defer s.keyed.Unlock()
 	}
+	if err := s.refuseBusySessions(entries); err != nil {
+		return nil, err
+	}
 	replies := make([]api.SubmitReply, len(entries))
 	fresh, err := s.withoutExisting(ctx, entries, replies)
 	if err != nil {
@@ -47,7 +50,7 @@ func (s *Service) Submit(ctx context.Context, user string, requests ...api.Submi
 	s.mu.Lock()
 	for _, i := range fresh {
 		s.runs[entries[i].row.ID] = entries[i]
-		s.enqueue(entries[i])
+		s.admit(entries[i])
 	}
 	s.mu.Unlock()
 	for _, i := range fresh {
@@ -61,6 +64,19 @@ func (s *Service) Submit(ctx context.Context, user string, requests ...api.Submi
 		s.cfg.Notify(entries[i].row.ID)
 	}
 	return replies, nil
+}
+
+// refuseBusySessions refuses interactive runs for which there is no room now.
+func (s *Service) refuseBusySessions(entries []*entry) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range entries {
+		if e.interactive() && (len(entries) > 1 || !s.sessionFree()) {
+			return api.Errorf(api.Unavailable, "the interactive lane takes %d runs at a time; try again, or leave the lane out to queue the run", s.cfg.Interactive).
+				With("rejected", true)
+		}
+	}
+	return nil
 }
 
 // withoutExisting fills the replies of entries whose key names a run that is
@@ -147,14 +163,16 @@ func (s *Service) prepare(req api.SubmitRequest) (*entry, error) {
 	if err != nil {
 		return nil, api.Errorf(api.Invalid, "%v", err)
 	}
-	if !ok {
-		return nil, api.Errorf(api.Invalid, "this control plane executes graphs of one Script or Command node; this one starts with node %q of type %q", env.Nodes[0].ID, env.Nodes[0].Type)
-	}
-	if o.Lane == "interactive" {
+	if ok && o.Lane == interactiveLane {
 		return nil, api.Errorf(api.Unavailable, "a Script or Command can't run in the interactive lane; leave the lane out to queue it").With("rejected", true)
 	}
+	if !ok {
+		if raw, err = graph.Snapshot(raw); err != nil {
+			return nil, api.Errorf(api.Invalid, "%v", err)
+		}
+	}
 	if o.Device == "" {
-		o.Device = env.Settings.Device
+		o.Device = s.settingsDevice(env.Settings.Device)
 	}
 	devices, key, err := s.placeable(&o)
 	if err != nil {
@@ -167,7 +185,26 @@ func (s *Service) prepare(req api.SubmitRequest) (*entry, error) {
 	if req.Git != nil {
 		row.GitCommit, row.GitDirty = req.Git.Commit, req.Git.Dirty
 	}
-	return &entry{row: row, program: program, slots: localSlots(devices)}, nil
+	if !ok && req.Cwd != "" {
+		if row.Facts, err = json.Marshal(map[string]string{"cwd": req.Cwd}); err != nil {
+			return nil, fmt.Errorf("note the working directory: %w", err)
+		}
+	}
+	e := &entry{row: row, program: program}
+	if !e.interactive() {
+		e.slots = localSlots(devices)
+	}
+	return e, nil
+}
+
+// settingsDevice is the device that a graph's own settings ask for. A graph
+// travels between machines, so one that this machine lacks becomes cpu, and the
+// engine warns; a device in the options is an order and is refused instead.
+func (s *Service) settingsDevice(wanted string) string {
+	if _, err := s.cfg.Devices().Resolve(wanted); err != nil {
+		return device.CPU
+	}
+	return wanted
 }
 
 func graphOf(raw json.RawMessage, o run.Options) (json.RawMessage, error) {
