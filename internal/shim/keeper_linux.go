@@ -27,7 +27,7 @@ func keep(start wire.Start, log *slog.Logger) int {
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	signal.Ignore(syscall.SIGHUP)
+	shrugOff(syscall.SIGHUP, syscall.SIGPIPE)
 	pid, err := startKept(start)
 	if err != nil {
 		log.Error("keeper can't start the shim", "error", err)

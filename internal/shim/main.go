@@ -62,7 +62,7 @@ func serve(start wire.Start, iso *isolation, log *slog.Logger) error {
 	r := newRun(start, iso, log)
 	r.signals = make(chan os.Signal, 1)
 	signal.Notify(r.signals, syscall.SIGTERM, syscall.SIGINT)
-	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
+	shrugOff(syscall.SIGHUP, syscall.SIGPIPE)
 	if start.Kept {
 		r.keeperGone = watchPipe(wire.KeeperFD)
 	}
@@ -72,6 +72,12 @@ func serve(start wire.Start, iso *isolation, log *slog.Logger) error {
 	r.hosts = acceptHosts(ln)
 	defer r.hosts.close()
 	return r.loop()
+}
+
+// shrugOff makes signals harmless to this process. They are caught and not
+// ignored, since children inherit what is ignored.
+func shrugOff(sigs ...os.Signal) {
+	signal.Notify(make(chan os.Signal, 1), sigs...)
 }
 
 func inheritListener() (*net.UnixListener, error) {

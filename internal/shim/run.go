@@ -235,7 +235,7 @@ func (r *shimRun) assign(a protocol.Assignment) error {
 		return err
 	}
 	r.a, r.state = a, wire.Assigned
-	r.sink = newSink(w, r.start.SpoolCap, a, r.log)
+	r.sink = newSink(w, a, r.log)
 	r.output = newOutput(r.start.Dir, consoleOptions(r.start))
 	r.reports = newReports()
 	if r.host != nil {

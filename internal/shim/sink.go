@@ -24,10 +24,9 @@ const (
 )
 
 // sink numbers what is reported and puts it into the spool. What finds no room
-// there is counted, by record type; the run goes on.
+// there is counted, by record type (metrics by point); the run goes on.
 type sink struct {
 	w       *spool.Writer
-	cap     int64
 	payload int
 	nodeID  string
 	log     *slog.Logger
@@ -38,11 +37,8 @@ type sink struct {
 	dropped map[string]int64
 }
 
-func newSink(w *spool.Writer, capBytes int64, a protocol.Assignment, log *slog.Logger) *sink {
-	s := &sink{w: w, cap: capBytes, payload: a.PayloadCap, log: log, dropped: map[string]int64{}}
-	if s.cap <= 0 {
-		s.cap = 512 << 20
-	}
+func newSink(w *spool.Writer, a protocol.Assignment, log *slog.Logger) *sink {
+	s := &sink{w: w, payload: a.PayloadCap, log: log, dropped: map[string]int64{}}
 	if a.Kind != protocol.KindGraph {
 		s.nodeID = a.NodeID
 	}
@@ -66,7 +62,11 @@ func (s *sink) put(r protocol.Record, end bool) bool {
 	if !errors.Is(err, spool.ErrFull) {
 		s.log.Error("record is lost", "type", r.Type, "error", err)
 	}
-	s.dropped[string(r.Type)] += max(1, int64(len(s.points)))
+	n := int64(1)
+	if r.Type == protocol.Metrics {
+		n = int64(len(s.points))
+	}
+	s.dropped[string(r.Type)] += n
 	return false
 }
 
@@ -94,7 +94,7 @@ func (s *sink) addPoints(points []childproto.Point, now time.Time) (bad int) {
 		if p.NodeID == "" {
 			p.NodeID = s.nodeID
 		}
-		if float64(s.w.Bytes()) > thinAbove*float64(s.cap) {
+		if s.w.Fill() > thinAbove {
 			if s.thinned++; s.thinned%thinKeep != 0 {
 				s.dropped[string(protocol.Metrics)]++
 				continue

@@ -10,9 +10,12 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"cdui/internal/protocol"
+	"cdui/internal/shim/unixsock"
 	"cdui/internal/shimhost"
 )
 
@@ -47,6 +50,16 @@ func childMain(args []string) int {
 		fmt.Fprintln(up, `{"type":"finished","status":"failed","error":"ValueError: bad","error_type":"ValueError","end_class":"user_code","peak_memory":{"cpu":{"mib":12,"exact":true}}}`)
 		fmt.Println("printed")
 		return 3
+	case "flood":
+		w := bufio.NewWriterSize(up, 1<<16)
+		for i := range 60_000 {
+			fmt.Fprintf(w, `{"type":"metrics","points":[{"name":"loss","value":%d,"step":%d}]}`+"\n", i, i)
+			if i%100 == 0 {
+				fmt.Fprintf(w, `{"type":"event","event":"progress","payload":{"text":"%s"}}`+"\n", strings.Repeat("x", 5000))
+			}
+		}
+		w.Flush()
+		return 0
 	case "watch":
 		// A Go program has a handler for every signal, and dies all the same.
 		signal.Ignore(syscall.SIGTERM)
@@ -68,6 +81,35 @@ func mustJSON(v any) string {
 		panic(err)
 	}
 	return string(b)
+}
+
+// clientMain is a process of a run that is not its main one: it reports on the
+// run's socket.
+func clientMain(args []string) int {
+	path := os.Getenv("CDUI_REPORT")
+	conn, err := unixsock.Dial(filepath.Dir(path), filepath.Base(path))
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer conn.Close()
+	if args[0] != "wait" {
+		fmt.Fprintf(conn, `{"type":"metrics","points":[{"name":"loss","value":%s,"step":1}]}`+"\n", args[0])
+		return 0
+	}
+	signal.Ignore(syscall.SIGTERM)
+	fmt.Fprintln(conn, `{"type":"hello","watches_cancel":true}`)
+	fmt.Println("waiting")
+	var down struct {
+		Type    string `json:"type"`
+		GraceMS int    `json:"grace_ms"`
+	}
+	if err := json.NewDecoder(conn).Decode(&down); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println("told", down.Type, down.GraceMS)
+	return 0
 }
 
 // hostMain is a host in a process of its own: it starts the run that it reads

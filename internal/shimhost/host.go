@@ -90,7 +90,8 @@ type Host struct {
 }
 
 // New opens dir, finds out which isolation holds here, and ends what is left
-// of runs whose shims are dead.
+// of runs whose shims are dead. Every descriptor of this process is closed on
+// exec from then on, those included that it inherited.
 func New(c Config) (*Host, error) {
 	h := &Host{
 		env: c.Env, limits: c.Limits, log: c.Logger,
@@ -111,6 +112,7 @@ func New(c Config) (*Host, error) {
 			return nil, fmt.Errorf("find the cdui binary: %w", err)
 		}
 	}
+	keepDescriptors()
 	if h.isolation, err = h.resolve(c.Isolate); err != nil {
 		return nil, err
 	}

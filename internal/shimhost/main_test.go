@@ -18,6 +18,8 @@ func TestMain(m *testing.M) {
 			os.Exit(shim.Main(os.Args[2:]))
 		case "child":
 			os.Exit(childMain(os.Args[2:]))
+		case "client":
+			os.Exit(clientMain(os.Args[2:]))
 		case "host":
 			os.Exit(hostMain(os.Args[2:]))
 		}

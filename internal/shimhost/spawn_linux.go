@@ -1,6 +1,7 @@
 package shimhost
 
 import (
+	"math"
 	"os"
 	"syscall"
 
@@ -9,6 +10,13 @@ import (
 	"cdui/internal/shim/proctree"
 	"cdui/internal/shim/wire"
 )
+
+// keepDescriptors keeps what this process has open, or was given by whoever
+// started it, from shims: a lock or pipe of a shell must not be held by a
+// training for days.
+func keepDescriptors() {
+	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
+}
 
 func hostNamespace() uint64 { return proctree.Namespace() }
 

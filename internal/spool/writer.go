@@ -220,6 +220,11 @@ func (w *Writer) DeleteThrough(seq uint64) error {
 // Bytes is how much the spool holds on disk.
 func (w *Writer) Bytes() int64 { return w.total }
 
+// Fill tells how full the spool is for ordinary records, from 0 to 1.
+func (w *Writer) Fill() float64 {
+	return float64(w.total) / float64(max(1, w.opt.CapBytes-w.opt.ReserveBytes))
+}
+
 // Sync makes the newest segment durable.
 func (w *Writer) Sync() error {
 	if w.f == nil {

@@ -1,0 +1,246 @@
+package shim_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"cdui/internal/console"
+	"cdui/internal/protocol"
+	"cdui/internal/shim"
+	"cdui/internal/shim/unixsock"
+	"cdui/internal/shim/wire"
+	"cdui/internal/spool"
+)
+
+// TestMain lets the test binary stand in for `cdui shim`.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "shim" {
+		os.Exit(shim.Main(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+const v1 = "testdata/v1"
+
+// A shim of this release does what version 1 said: the host's lines of the
+// stored transcript get the stored answers, and the files are the stored ones,
+// but for pids and times.
+func TestTranscriptOfVersion1IsReplayed(t *testing.T) {
+	dir := t.TempDir()
+	conn := startShim(t, dir)
+	br := bufio.NewReader(conn)
+	script, err := os.ReadFile(filepath.Join(v1, "socket.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(script) {
+		var entry struct {
+			From string          `json:"from"`
+			Line json.RawMessage `json:"line"`
+		}
+		if err := json.Unmarshal(line, &entry); err != nil {
+			t.Fatal(err)
+		}
+		if entry.From == "host" {
+			if _, err := conn.Write(append(entry.Line, '\n')); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		expect(t, br, entry.Line)
+	}
+	// The shim ends by itself, and the end of the connection shows it.
+	for err == nil {
+		_, err = wire.Read(br)
+	}
+	for _, name := range []string{wire.NoteFile, wire.ExitFile} {
+		sameShape(t, name, read(t, filepath.Join(v1, name)), read(t, filepath.Join(dir, name)))
+	}
+	want, got := readSpool(t, v1), readSpool(t, dir)
+	if len(want) != len(got) {
+		t.Fatalf("%d records, the transcript has %d", len(got), len(want))
+	}
+	for i := range want {
+		sameShape(t, fmt.Sprintf("record %d", i+1), want[i], got[i])
+	}
+	if out := read(t, filepath.Join(dir, "output.log")); string(out) != "hello\n" {
+		t.Errorf("%q", out)
+	}
+}
+
+// The stored files of version 1 are understood.
+func TestFilesOfVersion1AreRead(t *testing.T) {
+	note, ok, err := wire.ReadNote(v1)
+	if err != nil || !ok || note.RunID != "transcript" || note.State != wire.Assigned || note.Shim.PID != 4242 || note.Shim.Start != 1234 {
+		t.Errorf("%+v %v %v", note, ok, err)
+	}
+	exit, ok, err := wire.ReadExit(v1)
+	if err != nil || !ok || exit.Finished.Status != "cancelled" || *exit.Finished.Exit.Signal != 15 {
+		t.Errorf("%+v %v %v", exit, ok, err)
+	}
+	records := bytes.Split(bytes.TrimSpace(read(t, filepath.Join(v1, "records.jsonl"))), []byte("\n"))
+	for i, b := range readSpool(t, v1) {
+		rec, err := protocol.DecodeRecord(b)
+		if err != nil || rec.Seq != uint64(i+1) || !bytes.Equal(b, records[i]) {
+			t.Errorf("%s: %v", b, err)
+		}
+		again, err := protocol.EncodeRecord(&rec)
+		if err != nil || !bytes.Equal(again, b) {
+			t.Errorf("record %d is written as %s", i+1, again)
+		}
+	}
+	r := console.NewReader(v1)
+	marks, err := r.Marks(0, 100, 10)
+	if err != nil || len(marks) != 1 || !marks[0].At.Equal(time.Date(2026, 11, 29, 23, 0, 0, 0, time.UTC)) {
+		t.Errorf("%+v %v", marks, err)
+	}
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func readSpool(t *testing.T, dir string) [][]byte {
+	t.Helper()
+	r := spool.NewReader(dir, 0)
+	defer r.Close()
+	recs, err := r.Next(100, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out [][]byte
+	for _, rec := range recs {
+		out = append(out, rec.Data)
+	}
+	return out
+}
+
+func startShim(t *testing.T, dir string) (conn interface {
+	Write([]byte) (int, error)
+	Read([]byte) (int, error)
+},
+) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, _, err := unixsock.Listen(dir, wire.SocketFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	lnFile, err := ln.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lnFile.Close()
+	lock, err := os.Create(filepath.Join(dir, wire.LockFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	cmd := exec.CommandContext(t.Context(), exe, append([]string{"shim"}, wire.Start{Dir: dir, Isolation: wire.IsolateNone}.Args()...)...)
+	cmd.ExtraFiles = []*os.File{lnFile, lock}
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Wait() })
+	c, err := unixsock.Dial(dir, wire.SocketFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// expect reads messages until one of the wanted kind comes; nudges may be
+// fewer or more, but lead to the wanted one.
+func expect(t *testing.T, br *bufio.Reader, want json.RawMessage) {
+	t.Helper()
+	var w wire.Message
+	if err := json.Unmarshal(want, &w); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		m, err := wire.Read(br)
+		if err != nil {
+			t.Fatalf("waiting for %s: %v", want, err)
+		}
+		if m.Op == wire.OpAppended && (w.Op != wire.OpAppended || m.Seq < w.Seq || m.Console < w.Console) {
+			continue
+		}
+		got, err := wire.Encode(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameShape(t, w.Op, want, got)
+		return
+	}
+}
+
+// sameShape compares two documents: the same keys everywhere, and the same
+// values but for those that differ from run to run.
+func sameShape(t *testing.T, what string, want, got []byte) {
+	t.Helper()
+	var w, g any
+	if err := json.Unmarshal(want, &w); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(got, &g); err != nil {
+		t.Fatal(err)
+	}
+	if diff := differ("", w, g); diff != "" {
+		t.Errorf("%s: %s\n got %s\nwant %s", what, diff, bytes.TrimSpace(got), bytes.TrimSpace(want))
+	}
+}
+
+func differ(path string, want, got any) string {
+	name := path[strings.LastIndexByte(path, '.')+1:]
+	if slices.Contains([]string{"pid", "start_ticks", "boot_id", "pid_ns", "ts", "started_at", "deadline", "active_ms"}, name) {
+		if reflect.TypeOf(want) != reflect.TypeOf(got) {
+			return path + " has another type"
+		}
+		return ""
+	}
+	w, ok1 := want.(map[string]any)
+	g, ok2 := got.(map[string]any)
+	if !ok1 || !ok2 {
+		if !reflect.DeepEqual(want, got) {
+			return path + " differs"
+		}
+		return ""
+	}
+	keys := slices.Sorted(maps.Keys(w))
+	if !slices.Equal(keys, slices.Sorted(maps.Keys(g))) {
+		return path + " has other keys"
+	}
+	for _, k := range keys {
+		if diff := differ(path+"."+k, w[k], g[k]); diff != "" {
+			return diff
+		}
+	}
+	return ""
+}
