@@ -61,8 +61,7 @@ type ExposedParam struct {
 func ParsePreset(raw []byte) (Preset, error) {
 	var p Preset
 	if err := json.Unmarshal(raw, &p); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return Preset{}, fmt.Errorf("read preset: %q can't be a %s", wrong.Field, wrong.Value)
 		}
 		return Preset{}, fmt.Errorf("read preset: %w", err)

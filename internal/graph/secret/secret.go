@@ -9,6 +9,7 @@ package secret
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"cdui/internal/catalog"
@@ -144,20 +145,20 @@ func (s *scrubber) nodes(o tree.Object, key string, path []any) {
 		if !ok {
 			continue
 		}
-		s.node(tree.Text(n, "type"), tree.Child(n, "data"), append(path[:len(path):len(path)], i, "data"))
+		s.node(tree.Text(n, "type"), tree.Child(n, "data"), append(slices.Clip(path), i, "data"))
 	}
 }
 
 // node blanks the params and internalParams of what holds them.
 func (s *scrubber) node(nodeType string, holder tree.Object, path []any) {
-	s.params(tree.Child(holder, "params"), append(path[:len(path):len(path)], "params"), func(param string) bool {
+	s.params(tree.Child(holder, "params"), append(slices.Clip(path), "params"), func(param string) bool {
 		return s.secret(nodeType, param)
 	})
 	name, isPreset := strings.CutPrefix(nodeType, flat.PresetPrefix)
 	internal := tree.Child(holder, "internalParams")
 	for id := range internal {
 		types := s.inner[name][id]
-		s.params(tree.Child(internal, id), append(path[:len(path):len(path)], "internalParams", id), func(param string) bool {
+		s.params(tree.Child(internal, id), append(slices.Clip(path), "internalParams", id), func(param string) bool {
 			if !isPreset || len(types) == 0 {
 				return true
 			}
@@ -176,7 +177,7 @@ func (s *scrubber) params(params tree.Object, path []any, secret func(string) bo
 		if v == nil || v == "" || !secret(name) {
 			continue
 		}
-		s.vault.entries = append(s.vault.entries, entry{append(path[:len(path):len(path)], name), v})
+		s.vault.entries = append(s.vault.entries, entry{append(slices.Clip(path), name), v})
 		params[name] = ""
 	}
 }
