@@ -154,3 +154,15 @@ func seeds(f *testing.F) {
 		f.Add([]byte(c.Graph))
 	}
 }
+
+func TestDocumentListsEveryCode(t *testing.T) {
+	page, err := os.ReadFile("../../docs/graphs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, code := range append(finding.Codes(), finding.CodeNewerFormat, finding.CodeAmbiguousType) {
+		if !strings.Contains(string(page), "`"+code+"`") {
+			t.Errorf("docs/graphs.md says nothing of %s", code)
+		}
+	}
+}
