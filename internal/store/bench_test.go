@@ -86,7 +86,7 @@ func throughput(b *testing.B, l load, bareInsert, payload string, change func(id
 		apply(b, s, store.Change{Insert: row})
 	}
 	bare := newBareTable(b, bareInsert)
-	const rounds = 4
+	const rounds = 16
 	var ours, theirs time.Duration
 	rows := 0
 	seq := atomic.Uint64{}

@@ -92,7 +92,6 @@ func checkSound(t testing.TB, s *store.Store) store.Report {
 	return r
 }
 
-
 // eventually waits for a condition that another goroutine brings about.
 func eventually(t *testing.T, condition func() bool) {
 	t.Helper()
