@@ -27,11 +27,11 @@ var dynamicPorts = map[string]func(catalog.Definition, flat.Params) (inputs, out
 	"Split": func(d catalog.Definition, given flat.Params) (inputs, outputs []catalog.Port) {
 		return d.Inputs, numbered("chunk_", 0, count(d, given, "chunks", 1, 32), catalog.PortTensor, nil)
 	},
+	"ComposeTransform": func(d catalog.Definition, given flat.Params) (inputs, outputs []catalog.Port) {
+		return optional(numbered("step_", 1, count(d, given, "steps", 1, 8), "TRANSFORM", nil)), d.Outputs
+	},
 	"PythonScript": func(d catalog.Definition, given flat.Params) (inputs, outputs []catalog.Port) {
-		inputs = numbered("in", 1, count(d, given, "input_ports", 1, 8), catalog.PortAny, typeList(d, given, "input_types"))
-		for i := range inputs {
-			inputs[i].Optional = true
-		}
+		inputs = optional(numbered("in", 1, count(d, given, "input_ports", 1, 8), catalog.PortAny, typeList(d, given, "input_types")))
 		return inputs, numbered("out", 1, count(d, given, "output_ports", 1, 8), catalog.PortAny, typeList(d, given, "output_types"))
 	},
 }
@@ -52,6 +52,13 @@ func numbered(prefix string, from, n int, dataType string, types []string) []cat
 		if i < len(types) && types[i] != "" {
 			ports[i].DataType = types[i]
 		}
+	}
+	return ports
+}
+
+func optional(ports []catalog.Port) []catalog.Port {
+	for i := range ports {
+		ports[i].Optional = true
 	}
 	return ports
 }

@@ -23,6 +23,7 @@ func TestDynamicPorts(t *testing.T) {
 		{NodeName: "PythonScript", Params: []catalog.Param{
 			param("input_ports", "int", "1"), param("output_ports", "int", "1"), param("input_types", "string", `""`), param("output_types", "string", `""`),
 		}},
+		{NodeName: "ComposeTransform", Params: []catalog.Param{param("steps", "int", "2")}, Outputs: []catalog.Port{{Name: "transform", DataType: "TRANSFORM"}}},
 		{NodeName: "Print", Inputs: []catalog.Port{{Name: "value", DataType: "ANY"}}},
 		{NodeName: "Sink", Inputs: []catalog.Port{{Name: "model", DataType: "MODEL"}}},
 	}, nil)
@@ -37,6 +38,8 @@ func TestDynamicPorts(t *testing.T) {
 		{"Split", `{"chunks":1e300}`, "tensor", "chunk_31", "Print", ""},
 		{"Split", `{"chunks":1e300}`, "tensor", "chunk_32", "Print", "unknown_output"},
 		{"Split", `{"chunks":-5}`, "tensor", "chunk_1", "Print", "unknown_output"},
+		{"ComposeTransform", `{"steps":3}`, "step_4", "transform", "Print", "unknown_input"},
+		{"ComposeTransform", `{"steps":3}`, "step_3", "transform", "Print", "type_mismatch"},
 		{"PythonScript", `{}`, "in1", "out1", "Print", ""},
 		{"PythonScript", `{}`, "in2", "out1", "Print", "unknown_input"},
 		{"PythonScript", `{"input_ports":2,"output_ports":9}`, "in2", "out8", "Print", ""},
