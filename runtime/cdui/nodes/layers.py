@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import threading
 from typing import Any, Callable, Mapping
 
 from cdui.nodes import parsing
+from cdui.nodes.late_classes import LateClasses
 
 #: Layers that are PyTorch's, with its constructor's keyword arguments.
 _TORCH = (
@@ -27,27 +27,6 @@ _WRAPPERS = ("Reshape", "SelectIndex", "TransformerEncoder", "TransformerDecoder
 
 #: Every type of a layer.
 KINDS = frozenset((*_TORCH, *_ACTIVATIONS, *MERGES, *_WRAPPERS))
-
-
-_CLASSES: dict[str, Any] = {}
-_MAKING = threading.Lock()
-
-
-def _classes() -> dict[str, Any]:
-    """The modules of this file by name, made when torch is first needed."""
-    with _MAKING:
-        if not _CLASSES:
-            for cls in _make_classes():
-                cls.__qualname__ = cls.__name__
-                _CLASSES[cls.__name__] = cls
-    return _CLASSES
-
-
-def __getattr__(name: str) -> Any:
-    """The modules as attributes of this file, for pickles of whole models."""
-    if name.startswith("__") or name not in _classes():
-        raise AttributeError(f"{__name__} has no {name}")
-    return _CLASSES[name]
 
 
 def _make_classes() -> list[Any]:
@@ -154,16 +133,20 @@ def _make_classes() -> list[Any]:
     return [Reshape, SelectIndex, Transformer, Recurrent, SelfAttention, Merge, Network]
 
 
+_CLASSES = LateClasses(__name__, ("Reshape", "SelectIndex", "Transformer", "Recurrent", "SelfAttention", "Merge", "Network"), _make_classes)
+__getattr__ = _CLASSES.attribute
+
+
 def build_network(plan: Any) -> Any:
     """The module for a checked plan; its weights come from the global generator."""
-    return _classes()["Network"](plan)
+    return _CLASSES["Network"](plan)
 
 
 def build(name: str, kind: str, params: Mapping[str, Any]) -> Any:
     """One layer; an argument that it does not take is named."""
     from torch import nn
 
-    own = _classes()
+    own = _CLASSES
     makers: dict[str, Callable[..., Any]] = {
         "TransformerEncoder": functools.partial(own["Transformer"], False),
         "TransformerDecoder": functools.partial(own["Transformer"], True),
