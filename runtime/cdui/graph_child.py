@@ -41,8 +41,7 @@ def settings_of(given: dict) -> Settings:
     """The engine's settings from the assign line; unknown options are for
     others."""
     options = {k: v for k, v in (given.get("options") or {}).items() if k in Settings._fields and v is not None}
-    options["search_dirs"] = tuple(given.get("search_dirs") or ())
-    for name in ("run_id", "data_root", "max_parallel", "api_inputs"):
+    for name in ("run_id", "data_root", "search_dirs", "devices", "max_parallel", "api_inputs"):
         if given.get(name) is not None:
             options[name] = given[name]
     return Settings(**options)
@@ -55,15 +54,13 @@ def classes_for(prepared: dict, nodes_dir: str) -> dict:
     wanted = {n["type"] for n in prepared["nodes"]}
     for preset in (prepared.get("presets") or {}).values():
         wanted.update(n["type"] for n in preset["nodes"])
-    missing = wanted - set(nodes)
-    if missing and nodes_dir:
+    problems = []
+    if wanted - set(nodes) and os.path.isdir(nodes_dir):
         user, problems = registry.user_nodes(nodes_dir)
-        nodes.update({name: node for name, node in user.items() if name not in nodes})
-        missing -= set(user)
-        if missing and problems:
-            raise LookupError(f"{problems[0]['file']}: {problems[0]['error']}")
-    if missing:
-        raise LookupError(f"no node type {sorted(missing)[0]!r} in this version")
+        nodes = {**user, **nodes}
+    for name in sorted(wanted - set(nodes)):
+        unread = "".join(f"; {p['file']} could not be read: {p['error']}" for p in problems)
+        raise LookupError(f"unknown node type {name!r}{unread}")
     return nodes
 
 
@@ -75,7 +72,7 @@ def execute(given: dict, reporter: Reporter) -> Outcome:
         return Outcome("failed", str(error), "UnknownNodeType", "bad_graph")
     try:
         return Engine(prepared, nodes, settings_of(given), reporter, wire.channel.cancelled).execute()
-    except Exception as error:  # a fault of ours or of the machine, such as no torch
+    except Exception as error:  # a fault of ours or of the interpreter, such as no torch
         import traceback
 
         traceback.print_exc()
@@ -84,18 +81,17 @@ def execute(given: dict, reporter: Reporter) -> Outcome:
         return Outcome("failed", text, type(error).__name__, end_class)
 
 
-def api_outputs(outcome: Outcome) -> Outcome:
-    """Checks that what GraphOutput nodes gave can be sent as JSON."""
+def checked(outcome: Outcome) -> Outcome:
+    """The outcome with what GraphOutput nodes gave as JSON, or why it has none."""
     from cdui.outputs import plain_output
 
     sent = {}
     for name, value in outcome.api_outputs.items():
         try:
             sent[name] = plain_output(value, MAX_OUTPUT_ELEMENTS)
-        except OverflowError as error:
-            return outcome._replace(status="failed", error=f'output "{name}": {error}', error_type="OutputTooLarge", end_class="user_code")
-        except TypeError as error:
-            return outcome._replace(status="failed", error=f'output "{name}": {error}', error_type="UnserializableOutput", end_class="user_code")
+        except (OverflowError, TypeError) as error:
+            kind = "OutputTooLarge" if isinstance(error, OverflowError) else "UnserializableOutput"
+            return outcome._replace(status="failed", error=f'output "{name}": {error}', error_type=kind, end_class="user_code")
     return outcome._replace(api_outputs=sent)
 
 
@@ -106,19 +102,27 @@ def main() -> int:
         return 2
     reporter = Reporter(wire.channel.send)
     outcome = execute(given, reporter)
-    if outcome.api_outputs and outcome.status == "succeeded":
-        if given.get("api_inputs") is not None:
-            outcome = api_outputs(outcome)
-            if outcome.status == "succeeded":
-                reporter.facts({"api_outputs": outcome.api_outputs})
+    if given.get("api_inputs") is not None and outcome.status == "succeeded":
+        outcome = checked(outcome)
+        if outcome.status == "succeeded":
+            reporter.facts({"api_outputs": outcome.api_outputs})
     reporter.finished(
         status=outcome.status, error=outcome.error, error_type=outcome.error_type,
         end_class=outcome.end_class, peak_memory=devices.peak_memory(),
     )
     reporter.close()
     if outcome.captured and given.get("outputs_dir"):
-        recorded.write(outcome.captured, given["outputs_dir"], summarize)
+        keep(outcome.captured, given["outputs_dir"])
     return 1 if outcome.status == "failed" else 0
+
+
+def keep(captured: Mapping, folder: str) -> None:
+    """Writes the captured outputs. The run has ended for everybody else, so a
+    disk that is full no longer changes how."""
+    try:
+        recorded.write(captured, folder, summarize)
+    except Exception as error:
+        print(f"the recorded outputs were not kept: {failure.headline(error)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -10,27 +10,37 @@ from cdui.summary import finite
 def plain_output(value: Any, most: int) -> Any:
     """``value`` as JSON holds it. TypeError for what has no JSON form,
     OverflowError for more than ``most`` elements."""
-    left = [most]
-    return _plain(value, left, most)
+    counter = _Counter(most)
+    try:
+        return counter.plain(value)
+    except RecursionError:
+        raise TypeError(f"a {type(value).__name__} that is nested too deep has no JSON form") from None
 
 
-def _plain(value: Any, left: list[int], most: int) -> Any:
-    left[0] -= 1
-    if left[0] < 0:
-        raise OverflowError(f"it has more than {most:,} elements")
-    if value is None or isinstance(value, (str, bool)):
-        return value
-    if isinstance(value, (int, float)):
-        return finite(value)
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v, left, most) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v, left, most) for v in value]
-    tolist = getattr(value, "tolist", None)
-    if callable(tolist):
-        size = getattr(value, "numel", None)
-        if callable(size) and size() > most:
-            raise OverflowError(f"it has {size():,} elements, more than {most:,}")
+class _Counter:
+    def __init__(self, most: int) -> None:
+        self._left, self._most = most, most
+
+    def plain(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {str(k): self.plain(v) for k, v in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.plain(v) for v in value]
         detach = getattr(value, "detach", None)
-        return _plain((detach() if callable(detach) else value).tolist(), left, most)
-    raise TypeError(f"a {type(value).__name__} has no JSON form; end the graph with a value that has one")
+        if callable(detach):
+            value = detach()
+        tolist = getattr(value, "tolist", None)
+        if callable(tolist):
+            size = getattr(value, "numel", None)
+            if callable(size):
+                self._check(size())  # before a list of it is made
+            return self.plain(tolist())
+        if value is not None and not isinstance(value, (str, bool, int, float)):
+            raise TypeError(f"a {type(value).__name__} has no JSON form; end the graph with a value that has one")
+        self._left -= 1
+        self._check(self._most - self._left)
+        return finite(value)
+
+    def _check(self, elements: int) -> None:
+        if elements > self._most:
+            raise OverflowError(f"it has more than {self._most:,} elements")

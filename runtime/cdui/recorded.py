@@ -14,7 +14,7 @@ def write(captured: Mapping[Tuple[str, str], Any], folder: str, describe: Callab
     be saved keeps its place in the index, with the reason."""
     import torch
 
-    from cdui import devices
+    from cdui import devices, failure
 
     os.makedirs(folder, mode=0o700, exist_ok=True)
     index = []
@@ -22,11 +22,14 @@ def write(captured: Mapping[Tuple[str, str], Any], folder: str, describe: Callab
         entry = {"node_id": node_id, "port": port, **describe(value)}
         entry.pop("values", None)
         name = hashlib.sha256(f"{node_id}\0{port}".encode()).hexdigest()[:32] + ".pt"
+        path = os.path.join(folder, name)
         try:
-            torch.save(devices.move(value, "cpu"), os.path.join(folder, name))
+            torch.save(devices.move(value, "cpu"), path)
             entry["file"] = name
         except Exception as error:  # one bad value must not cost the others
-            entry["error"] = f"{type(error).__name__}: {error}"[:300]
+            entry["error"] = failure.headline(error)[:300]
+            if os.path.exists(path):
+                os.unlink(path)
         index.append(entry)
     partial = os.path.join(folder, "index.json.tmp")
     with open(partial, "w", encoding="ascii") as f:

@@ -19,9 +19,14 @@ import sys
 from typing import Any
 
 if __package__ in (None, ""):  # run as a file
-    sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    _HERE = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [os.path.dirname(_HERE)] + [p for p in sys.path if p != _HERE]
 
+from cdui import failure
 from cdui.node import PARAM_TYPES, PORT_TYPES, Node, Param, Port
+
+#: Names that an output entry of the event log has for itself.
+RESERVED_MEDIA = ("output_kind", "port", "elided", "bytes", "cap_bytes")
 
 NODES_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "nodes")
 
@@ -34,7 +39,7 @@ def builtin_nodes() -> dict[str, type[Node]]:
         if suffix != ".py" or stem == "__init__":
             continue
         module = importlib.import_module("cdui.nodes." + stem)
-        for node in getattr(module, "NODES", []):
+        for node in vars(module).get("NODES", ()):
             if node.NODE_NAME in found:
                 raise RuntimeError(f"two built-in nodes are called {node.NODE_NAME}")
             found[node.NODE_NAME] = node
@@ -46,20 +51,25 @@ def user_nodes(folder: str) -> tuple[dict[str, type[Node]], list[dict[str, str]]
     that could not be read, as {"file", "error"}."""
     found: dict[str, type[Node]] = {}
     problems: list[dict[str, str]] = []
+    if folder not in sys.path:
+        sys.path.append(folder)  # the files may import one another
     for name in sorted(os.listdir(folder)):
         stem, suffix = os.path.splitext(name)
         if suffix != ".py" or name.startswith("."):
             continue
         try:
+            here: dict[str, type[Node]] = {}
             for node in _nodes_in(os.path.join(folder, name), stem):
-                definition(node, "custom")  # a class that can't be described is found out here
-                if node.NODE_NAME in found:
-                    raise ValueError(f"another file has a node called {node.NODE_NAME}")
-                found[node.NODE_NAME] = node
+                # A class that can't be described is found out here.
+                json.dumps(definition(node, "custom"), allow_nan=False)
+                if node.NODE_NAME in found or node.NODE_NAME in here:
+                    raise ValueError(f"there is another node called {node.NODE_NAME}")
+                here[node.NODE_NAME] = node
+            found.update(here)
         except BaseException as error:  # a user's file may do anything, even exit
             if isinstance(error, KeyboardInterrupt):
                 raise
-            problems.append({"file": name, "error": f"{type(error).__name__}: {error}"})
+            problems.append({"file": name, "error": failure.headline(error)})
     return found, problems
 
 
@@ -80,10 +90,11 @@ def _nodes_in(path: str, stem: str) -> list[type[Node]]:
 
 def definition(node: type[Node], provider: str) -> dict[str, Any]:
     """A node class as GET /api/nodes shows it; ValueError for one that is wrong."""
-    ports = [*node.inputs(), *node.outputs()]
-    for port in ports:
+    for port in [*node.inputs(), *node.outputs()]:
         if port.data_type not in PORT_TYPES:
             raise ValueError(f"{node.NODE_NAME}: port {port.name} has the unknown type {port.data_type}")
+        if port.media in RESERVED_MEDIA:
+            raise ValueError(f"{node.NODE_NAME}: port {port.name} can't have the media {port.media}, which means something else")
     for param in node.params():
         if param.param_type not in PARAM_TYPES:
             raise ValueError(f"{node.NODE_NAME}: param {param.name} has the unknown type {param.param_type}")
@@ -128,7 +139,8 @@ def listing(argv: list[str]) -> list[dict[str, Any]]:
 
 if __name__ == "__main__":
     # A user's file may print while it is imported; that is no part of the answer.
-    answer, sys.stdout = sys.stdout, sys.stderr
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     items = listing(sys.argv[1:])
     json.dump(items, answer, indent=1, ensure_ascii=True)
     answer.write("\n")

@@ -16,6 +16,8 @@ from cdui import lines
 from cdui.summary import jsonable
 
 MAX_WAITING = 1024
+#: What the shim takes in one line; internal/childproto has the same number.
+MAX_LINE = 8 << 20
 
 
 class Reporter:
@@ -35,25 +37,22 @@ class Reporter:
     def node_status(self, node_id: str, status: str, *, error: str = "", error_type: str = "",
                     outputs: list[dict[str, Any]] | None = None) -> None:
         """A node_status event. Progress that waits goes first."""
-        payload: dict[str, Any] = {"node_id": node_id, "status": status}
-        if error:
-            payload["error"] = error
-        if error_type:
-            payload["error_type"] = error_type
-        if outputs:
-            payload["outputs"] = outputs
+        words = {"error": error, "error_type": error_type, "outputs": outputs}
         self.flush()
-        self._line(type="event", event="node_status", payload=payload)
+        self._event("node_status", {"node_id": node_id, "status": status, **{k: v for k, v in words.items() if v}})
 
-    def inner_status(self, container: str, inner: str, status: str) -> None:
-        self._line(type="event", event="inner_node_status",
-                   payload={"node_id": container, "inner_node_id": inner, "status": status})
+    def inner_status(self, container: str, inner: str, status: str, *, error: str = "", error_type: str = "",
+                     outputs: list[dict[str, Any]] | None = None) -> None:
+        """The state of a node inside the block ``container``."""
+        words = {"error": error, "error_type": error_type, "outputs": outputs}
+        payload = {"node_id": container, "inner_node_id": inner, "status": status}
+        self.flush()
+        self._event("inner_node_status", {**payload, **{k: v for k, v in words.items() if v}})
 
     def progress(self, node_id: str, payload: Mapping[str, Any]) -> None:
         """Queues a progress event and returns at once."""
         entry = {"output_kind": "progress", "progress": jsonable(payload)}
-        line = lines.line(type="event", event="node_status",
-                          payload={"node_id": node_id, "status": "progress", "outputs": [entry]})
+        line = _event("node_status", {"node_id": node_id, "status": "progress", "outputs": [entry]})
         with self._wake:
             if len(self._outbox) >= MAX_WAITING:
                 self._outbox.popleft()
@@ -83,12 +82,13 @@ class Reporter:
         self.flush()
         if self.dropped:
             self.warn("dropped_signals", count=self.dropped)
-        self._line(type="finished", **fields)
+        self._line(type="finished", **{k: v for k, v in fields.items() if v})
 
     def flush(self) -> None:
-        """Sends what waits. The caller sends it, so that it is out on return."""
+        """Sends what waits now. The caller sends it, so that it is out on return."""
         with self._sending:
-            while True:
+            # What is queued meanwhile is not waited for: another node may go on for ever.
+            for _ in range(len(self._outbox)):
                 with self._lock:
                     if not self._outbox:
                         return
@@ -110,5 +110,28 @@ class Reporter:
                     return
             self.flush()
 
+    def _event(self, event: str, payload: Mapping[str, Any]) -> None:
+        self._send(_event(event, payload))
+
     def _line(self, **fields: Any) -> None:
         self._send(lines.line(**fields))
+
+
+def _event(event: str, payload: Mapping[str, Any]) -> bytes:
+    """The line of an event. What would be longer than the shim takes loses its
+    large outputs here, by the shim's own rule, for else all of it were lost."""
+    line = lines.line(type="event", event=event, payload=payload)
+    if len(line) <= MAX_LINE:
+        return line
+    outputs = payload.get("outputs") or []
+    sizes = [len(lines.line(**entry)) for entry in outputs]
+    kept = [
+        entry if size <= MAX_LINE // len(outputs) - 1024 else _elided(entry, size)
+        for entry, size in zip(outputs, sizes)
+    ]
+    return lines.line(type="event", event=event, payload={**payload, "outputs": kept})
+
+
+def _elided(entry: Mapping[str, Any], size: int) -> dict[str, Any]:
+    gone = {"output_kind": entry["output_kind"], "elided": True, "bytes": size, "cap_bytes": MAX_LINE}
+    return {**gone, "port": entry["port"]} if "port" in entry else gone
