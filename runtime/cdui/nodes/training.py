@@ -138,7 +138,7 @@ class EvaluateModel(Node):
     def params(cls):
         return [
             Param("batch_size", "int", 256, "Items at a time.", min_value=1),
-            Param("device", "select", "cpu", "Where to compute; auto is the run's device.", ["auto", "cpu", "cuda"]),
+            Param("device", "select", "cpu", "Where to compute; auto is the run's device.", ["cpu", "cuda", "auto"]),
         ]
 
     def execute(self, inputs, params, context):
