@@ -10,7 +10,7 @@ import (
 
 // maxBypassSteps bounds the search through muted nodes, which only a graph
 // made for that purpose exceeds.
-const maxBypassSteps = 10_000_000
+const maxBypassSteps = 1_000_000
 
 // bypass takes the muted nodes out of a board: what is wired to one goes on to
 // what feeds it, by the first input of a fitting type.
@@ -152,6 +152,9 @@ func (b *bypass) triggers(e flat.Edge) []flat.Edge {
 	for queue := []string{e.Target}; len(queue) > 0; queue = queue[1:] {
 		for _, next := range b.layout.after[queue[0]] {
 			if b.steps++; b.steps > maxBypassSteps {
+				if b.steps == maxBypassSteps+1 {
+					b.f.Add(finding.StageBypass, finding.CodeTooLarge, "", "too many triggers lead through too many bypassed nodes", nil)
+				}
 				return moved
 			}
 			if seen[next] {

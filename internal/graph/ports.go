@@ -25,14 +25,14 @@ func compatible(source, target string) bool {
 // dynamicPorts lists the types whose ports depend on params.
 var dynamicPorts = map[string]func(catalog.Definition, flat.Params) (inputs, outputs []catalog.Port){
 	"Split": func(d catalog.Definition, given flat.Params) (inputs, outputs []catalog.Port) {
-		return d.Inputs, numbered("chunk_", 0, count(d, given, "chunks", 1, 32), catalog.PortTensor, nil)
+		return d.Inputs, numbered("chunk_", 0, count(d, given, "chunks", 32), catalog.PortTensor, nil)
 	},
 	"ComposeTransform": func(d catalog.Definition, given flat.Params) (inputs, outputs []catalog.Port) {
-		return optional(numbered("step_", 1, count(d, given, "steps", 1, 8), "TRANSFORM", nil)), d.Outputs
+		return optional(numbered("step_", 1, count(d, given, "steps", 8), "TRANSFORM", nil)), d.Outputs
 	},
 	"PythonScript": func(d catalog.Definition, given flat.Params) (inputs, outputs []catalog.Port) {
-		inputs = optional(numbered("in", 1, count(d, given, "input_ports", 1, 8), catalog.PortAny, typeList(d, given, "input_types")))
-		return inputs, numbered("out", 1, count(d, given, "output_ports", 1, 8), catalog.PortAny, typeList(d, given, "output_types"))
+		inputs = optional(numbered("in", 1, count(d, given, "input_ports", 8), catalog.PortAny, typeList(d, given, "input_types")))
+		return inputs, numbered("out", 1, count(d, given, "output_ports", 8), catalog.PortAny, typeList(d, given, "output_types"))
 	},
 }
 
@@ -72,16 +72,16 @@ func value(d catalog.Definition, given flat.Params, name string) json.RawMessage
 	return p.Default
 }
 
-// count reads a number of ports; what makes no sense counts as the default.
-func count(d catalog.Definition, given flat.Params, name string, low, high int) int {
+// count reads a number of ports from 1 to high; what makes no sense counts as the default.
+func count(d catalog.Definition, given flat.Params, name string, high int) int {
 	n, ok := leadingInt(value(d, given, name))
 	if !ok {
 		p, _ := d.Param(name)
 		if n, ok = leadingInt(p.Default); !ok {
-			n = float64(low)
+			n = 1
 		}
 	}
-	return int(math.Max(float64(low), math.Min(n, float64(high))))
+	return int(math.Max(1, math.Min(n, float64(high))))
 }
 
 // leadingInt reads an integer the way a browser does: "3 chunks" is 3, 2.9 is

@@ -377,3 +377,20 @@ func FuzzPrepare(f *testing.F) {
 		}
 	})
 }
+
+// TestTriggersThroughMutedNodesAreBounded: each of many triggers into a long
+// chain of muted nodes is followed to the chain's end.
+func TestTriggersThroughMutedNodesAreBounded(t *testing.T) {
+	var nodes, edges []string
+	for i := range 3000 {
+		nodes = append(nodes, fmt.Sprintf(`{"id":"n%d","type":"Dropout","data":{"bypassed":true}}`, i))
+		edges = append(edges,
+			fmt.Sprintf(`{"source":"n%d","sourceHandle":"tensor","target":"n%d","targetHandle":"tensor"}`, i, i+1),
+			fmt.Sprintf(`{"source":"s","target":"n%d","type":"trigger"}`, i))
+	}
+	raw := `{"nodes":[{"id":"s","type":"Start"},{"id":"n3000","type":"Dropout"},` + strings.Join(nodes, ",") + `],"edges":[` + strings.Join(edges, ",") + `]}`
+	found := graph.Validate(json.RawMessage(raw), labCatalog(t))
+	if len(found) == 0 || found[0].Code != finding.CodeTooLarge {
+		t.Errorf("%+v", found)
+	}
+}
