@@ -7,13 +7,16 @@
 // and leaves no process of the run behind. The lock is held for its life and
 // is the truth about it.
 //
-// One goroutine (run.loop) owns all state and decides; the others only bring
+// One goroutine (shimRun.loop) owns all state and decides; the others only bring
 // it lines, deaths and messages through bounded channels, and are waited for.
 // What can be decided without the world is pure: ladder (how a stop
-// escalates), verdict (what an end means), and the line reader.
+// escalates) and verdict (what an end means). The packages below hide the
+// rest: isolation (the processes of a run, held together and collected),
+// launch (the start of the child), reports (its lines), oom (evidence), and
+// proctree, unixsock and wire, which hosts use too.
 //
 // The package must stay small in memory and quick to start: it imports neither
 // the control plane nor the command tree. Above it, where no pid namespace
-// can be had, stands a keeper (keeper.go): a second process that ends the run
+// can be had, stands a keeper (keep): a second process that ends the run
 // should the shim be killed.
 package shim

@@ -5,12 +5,13 @@ import (
 
 	"cdui/internal/protocol"
 	"cdui/internal/run"
+	"cdui/internal/shim/launch"
 	"cdui/internal/shim/wire"
 )
 
 // finishUnstarted leaves the run as one that ends before it began.
-func (r *shimRun) finishUnstarted(f *startFault) {
-	r.reports.abandon()
+func (r *shimRun) finishUnstarted(f *launch.Fault) {
+	r.reports.Abandon()
 	r.unstarted = f
 }
 
@@ -63,7 +64,7 @@ func (r *shimRun) finish() error {
 func (r *shimRun) takeLastReports() {
 	for {
 		select {
-		case p := <-r.reports.in:
+		case p := <-r.reports.Lines:
 			r.takeReport(p)
 		default:
 			return
@@ -72,14 +73,14 @@ func (r *shimRun) takeLastReports() {
 }
 
 func (r *shimRun) verdict() protocol.Finished {
-	e := end{startFault: r.unstarted, status: r.status.status, said: r.said, stuck: r.stuck, wait: r.start.StuckAfter}
+	e := end{startFault: r.unstarted, status: r.status.Status, said: r.said, stuck: r.stuck, wait: r.start.StuckAfter}
 	e.limit = time.Duration(r.a.MaxRunMS) * time.Millisecond
 	if r.stop != nil {
 		e.cause, e.killed, e.grace = r.stop.cause, r.stop.killed, r.stop.grace
 	}
 	if r.child != nil && e.cause == notStopped && len(r.stuck) == 0 && !(e.status.Exited() && e.status.ExitStatus() == 0) {
 		suspicious := e.status.Signaled() && e.status.Signal() == 9 || e.status.ExitStatus() == 137
-		e.oom = r.oom.evidence(suspicious)
+		e.oom = r.oom.Evidence(suspicious)
 	}
 	f := verdict(e)
 	f.Killed = r.killed
@@ -109,10 +110,10 @@ func (r *shimRun) awaitLastAck() bool {
 // goroutines that read them end with this process.
 func (r *shimRun) tidy() {
 	if r.oom != nil {
-		r.oom.close()
+		r.oom.Close()
 	}
 	if len(r.stuck) > 0 {
-		r.reaper.stop()
+		r.reaper.Stop()
 	}
 	if err := r.sink.w.Close(); err != nil {
 		r.log.Warn("spool is not closed", "error", err)

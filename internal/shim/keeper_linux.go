@@ -11,6 +11,8 @@ import (
 
 	"cdui/internal/protocol"
 	"cdui/internal/run"
+	"cdui/internal/shim/isolation"
+	"cdui/internal/shim/launch"
 	"cdui/internal/shim/proctree"
 	"cdui/internal/shim/wire"
 )
@@ -63,7 +65,7 @@ func startKept(start wire.Start) (int, error) {
 		return 0, err
 	}
 	// The write end stays open here for life; nothing is ever written to it.
-	r, _, err := pipe()
+	r, _, err := launch.Pipe()
 	if err != nil {
 		return 0, err
 	}
@@ -140,7 +142,7 @@ func writeLoss(start wire.Start, stuck []proctree.Process, log *slog.Logger) int
 
 func named(list []proctree.Process) []protocol.KilledProcess {
 	var out []protocol.KilledProcess
-	for _, p := range list[:min(len(list), maxKilledListed)] {
+	for _, p := range list[:min(len(list), isolation.MaxListed)] {
 		out = append(out, protocol.KilledProcess{PID: p.PID, Name: p.Name})
 	}
 	return out

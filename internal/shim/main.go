@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"cdui/internal/console"
+	"cdui/internal/shim/isolation"
 	"cdui/internal/shim/wire"
 	"cdui/internal/spool"
 )
@@ -35,12 +36,12 @@ func Main(args []string) int {
 	if start.Isolation == wire.IsolateKeeper && !start.Kept && !start.Probe {
 		return keep(start, log)
 	}
-	iso, err := isolate(start)
+	iso, err := isolation.Setup(start)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "cdui shim:", err)
 		return ExitIsolation
 	}
-	defer iso.close()
+	defer iso.Close()
 	if start.Probe {
 		return exitOK
 	}
@@ -52,7 +53,7 @@ func Main(args []string) int {
 }
 
 // serve runs the shim proper on the inherited descriptors.
-func serve(start wire.Start, iso *isolation, log *slog.Logger) error {
+func serve(start wire.Start, iso *isolation.Group, log *slog.Logger) error {
 	syscall.CloseOnExec(wire.LockFD)
 	ln, err := inheritListener()
 	if err != nil {

@@ -12,7 +12,11 @@ import (
 	"cdui/internal/childproto"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
+	"cdui/internal/shim/isolation"
+	"cdui/internal/shim/launch"
+	"cdui/internal/shim/oom"
 	"cdui/internal/shim/proctree"
+	"cdui/internal/shim/reports"
 	"cdui/internal/shim/wire"
 	"cdui/internal/spool"
 )
@@ -32,14 +36,12 @@ const (
 	// ackWait is how long the end waits for its acknowledgement: with it, the
 	// record is in the database and need not be synced to disk here.
 	ackWait = 50 * time.Millisecond
-	// maxKilledListed bounds the list of killed processes in a record.
-	maxKilledListed = 32
 )
 
 // shimRun is one shim's state. Only loop's goroutine touches it.
 type shimRun struct {
 	start wire.Start
-	iso   *isolation
+	iso   *isolation.Group
 	log   *slog.Logger
 
 	hosts      *hosts
@@ -53,11 +55,10 @@ type shimRun struct {
 	hostPID  int
 	sink     *sink
 	output   *output
-	reports  *reports
-	child    *child
-	mainSrc  *source
-	reaper   *reaper
-	oom      *oomWatch
+	reports  *reports.Inbox
+	child    *launch.Child
+	reaper   *isolation.Reaper
+	oom      *oom.Watch
 	began    time.Time
 	limitAt  time.Time
 	sampleAt time.Time
@@ -70,9 +71,9 @@ type shimRun struct {
 	watches       bool
 	said          *childproto.Up
 
-	unstarted *startFault
+	unstarted *launch.Fault
 	stop      *stopping
-	status    death
+	status    isolation.Death
 	mainDead  bool
 	treeEmpty bool
 	settleAt  time.Time
@@ -85,7 +86,7 @@ type shimRun struct {
 	drainBy time.Time
 }
 
-func newRun(start wire.Start, iso *isolation, log *slog.Logger) *shimRun {
+func newRun(start wire.Start, iso *isolation.Group, log *slog.Logger) *shimRun {
 	return &shimRun{start: start, iso: iso, log: log, giveUpAt: time.Now().Add(start.AssignWait)}
 }
 
@@ -99,20 +100,20 @@ func (r *shimRun) loop() error {
 		}
 		timer.Reset(r.untilNext(time.Now()))
 		var (
-			reports <-chan report
-			deaths  <-chan death
-			grew    <-chan struct{}
+			lines  <-chan reports.Line
+			deaths <-chan isolation.Death
+			grew   <-chan struct{}
 		)
 		if r.child != nil {
-			reports, grew = r.reports.in, r.output.grew
+			lines, grew = r.reports.Lines, r.output.grew
 			if !r.treeEmpty {
-				deaths = r.reaper.deaths
+				deaths = r.reaper.Deaths
 			}
 		}
 		select {
 		case in := <-r.hosts.in:
 			r.hear(in)
-		case p := <-reports:
+		case p := <-lines:
 			r.takeReport(p)
 			r.takeReports()
 		case d, ok := <-deaths:
@@ -177,7 +178,7 @@ func (r *shimRun) hear(in hostInput) {
 func (r *shimRun) hello() wire.Message {
 	m := wire.Message{
 		Op: wire.OpHello, V: wire.Version, RunID: r.a.RunID, Attempt: r.a.Attempt,
-		Isolation: r.iso.way, State: wire.Waiting,
+		Isolation: r.iso.Way(), State: wire.Waiting,
 	}
 	if r.a.RunID != "" {
 		m.PID, m.State = r.hostPID, r.state
@@ -229,15 +230,15 @@ func (r *shimRun) assign(a protocol.Assignment) error {
 	r.log = r.log.With("run_id", a.RunID)
 	r.began = time.Now()
 	if err := wire.WriteNote(r.start.Dir, wire.Note{
-		RunID: a.RunID, Attempt: a.Attempt, State: wire.Assigned, Isolation: r.iso.way,
-		Shim: r.iso.self(), StartedAt: r.began.UTC(),
+		RunID: a.RunID, Attempt: a.Attempt, State: wire.Assigned, Isolation: r.iso.Way(),
+		Shim: r.iso.Self(), StartedAt: r.began.UTC(),
 	}); err != nil {
 		return err
 	}
 	r.a, r.state = a, wire.Assigned
 	r.sink = newSink(w, a, r.log)
 	r.output = newOutput(r.start.Dir, consoleOptions(r.start))
-	r.reports = newReports()
+	r.reports = reports.New()
 	if r.host != nil {
 		r.host.send(wire.Message{Op: wire.OpAssigned, RunID: a.RunID, Attempt: a.Attempt})
 	}
@@ -247,30 +248,29 @@ func (r *shimRun) assign(a protocol.Assignment) error {
 
 // launch starts the child, or ends the run with why it could not.
 func (r *shimRun) launch() {
-	report, err := r.reports.listen(r.start.Dir)
+	path, err := r.reports.Listen(r.start.Dir)
 	if err != nil {
 		r.sink.warn("no_report_socket", map[string]string{"error": err.Error()}, false)
 	}
-	r.reaper = newReaper()
-	r.oom = newOOMWatch()
-	c, fault := startChild(r.a, childEnv(r.a, report))
+	r.reaper = isolation.NewReaper()
+	r.oom = oom.New()
+	c, fault := launch.Start(r.a, launch.Env(r.a, path))
 	if fault != nil {
 		r.finishUnstarted(fault)
 		return
 	}
 	r.child = c
-	hostPID := r.iso.hostPID(c.pid)
-	r.oom.own(hostPID)
-	go r.output.copy(c.console)
-	if c.up != nil {
-		r.mainSrc = r.reports.addMain(c.up, c.down)
-		r.mainSrc.send(childproto.Down{Type: childproto.DownAssign, RunID: r.a.RunID, Input: r.a.Input})
+	hostPID := r.iso.HostPID(c.PID)
+	r.oom.Own(hostPID)
+	go r.output.copy(c.Console)
+	if c.Up != nil {
+		r.reports.AddMain(c.Up, c.Down).Send(childproto.Down{Type: childproto.DownAssign, RunID: r.a.RunID, Input: r.a.Input})
 	}
 	// It may be in another memory group than the one that it was seen in last.
-	go r.reaper.run(c.pid, func() { r.oom.noteLast(c.pid) })
+	go r.reaper.Run(c.PID, func() { r.oom.NoteLast(c.PID) })
 
 	r.sink.put(protocol.Record{Type: protocol.RunStarted, Started: &protocol.Started{
-		PID: hostPID, VisibleDevices: orEmpty(r.a.VisibleDevices), DeviceAliases: r.a.DeviceAliases, Isolation: r.iso.way,
+		PID: hostPID, VisibleDevices: orEmpty(r.a.VisibleDevices), DeviceAliases: r.a.DeviceAliases, Isolation: r.iso.Way(),
 	}}, false)
 	if r.reportsNode() {
 		r.sink.event(run.EventNodeStatus, run.NodeStatus(r.a.NodeID, run.NodeRunning, "", ""), false)
@@ -298,7 +298,7 @@ func orEmpty(s []string) []string {
 func (r *shimRun) takeReports() {
 	for range 256 {
 		select {
-		case p := <-r.reports.in:
+		case p := <-r.reports.Lines:
 			r.takeReport(p)
 		default:
 			return
@@ -306,17 +306,17 @@ func (r *shimRun) takeReports() {
 	}
 }
 
-func (r *shimRun) takeReport(p report) {
-	if p.faulty {
+func (r *shimRun) takeReport(p reports.Line) {
+	if p.Faulty {
 		r.faulty++
 		return
 	}
-	up := p.up
+	up := p.Up
 	switch up.Type {
 	case childproto.UpHello:
 		r.watches = r.watches || up.WatchesCancel
 		if up.WatchesCancel && r.stop != nil {
-			p.from.send(r.cancelLine())
+			p.From.Send(r.cancelLine())
 		}
 	case childproto.UpEvent:
 		if up.Event == "" || run.TerminalEvent(up.Event) || up.Event == run.EventExecutionStart {
@@ -342,7 +342,7 @@ func (r *shimRun) takeReport(p report) {
 			r.sink.put(protocol.Record{Type: protocol.RunFacts, Facts: facts}, false)
 		}
 	case childproto.UpFinished:
-		if p.from.main {
+		if p.From.Main {
 			r.said = &up
 		}
 	}
@@ -356,7 +356,7 @@ func (r *shimRun) nodeOf(up childproto.Up) string {
 }
 
 // bury takes the main child's death, or the news that no process is left.
-func (r *shimRun) bury(d death, ok bool) {
+func (r *shimRun) bury(d isolation.Death, ok bool) {
 	now := time.Now()
 	if ok {
 		r.status, r.mainDead = d, true
@@ -365,18 +365,18 @@ func (r *shimRun) bury(d death, ok bool) {
 		}
 		return
 	}
-	if !r.iso.complete() {
+	if !r.iso.Complete() {
 		// Whoever lost its parent may be anywhere.
 		r.startKilling(now)
 	}
 	r.treeEmpty = true
 	r.settleAt, r.killAt, r.stuckAt = time.Time{}, time.Time{}, time.Time{}
-	r.reports.finish()
+	r.reports.Finish()
 	drained := make(chan struct{})
 	r.drained, r.drainBy = drained, now.Add(drainFor)
 	go func() {
 		defer close(drained)
-		r.reports.wg.Wait()
+		r.reports.Wait()
 		<-r.output.done
 	}()
 }
@@ -395,8 +395,8 @@ func (r *shimRun) tick(now time.Time) {
 	}
 	if isDue(r.sampleAt, now) {
 		r.sampleAt = now.Add(min(sampleEvery, now.Sub(r.began)))
-		for _, p := range r.iso.alive(r.a.RunID) {
-			r.oom.note(p.PID, r.iso.hostPID(p.PID))
+		for _, p := range r.iso.Alive(r.a.RunID) {
+			r.oom.Note(p.PID, r.iso.HostPID(p.PID))
 		}
 	}
 	r.climb(now)
@@ -406,11 +406,11 @@ func (r *shimRun) tick(now time.Time) {
 		r.startKilling(now)
 	}
 	if isDue(r.killAt, now) {
-		r.iso.kill(r.a.RunID)
+		r.iso.Kill(r.a.RunID)
 		r.killAt = now.Add(killEvery)
 	}
 	if isDue(r.stuckAt, now) {
-		r.stuck = r.iso.killed(r.iso.alive(r.a.RunID))
+		r.stuck = r.iso.Report(r.iso.Alive(r.a.RunID))
 		if len(r.stuck) == 0 {
 			r.stuckAt = now.Add(time.Second)
 			return
@@ -426,8 +426,8 @@ func (r *shimRun) tick(now time.Time) {
 
 // letGo closes the pipes without waiting for their other ends.
 func (r *shimRun) letGo() {
-	r.child.console.Close()
-	r.reports.abandon()
+	r.child.Console.Close()
+	r.reports.Abandon()
 	<-r.output.done
 }
 
@@ -438,9 +438,9 @@ func (r *shimRun) startKilling(now time.Time) {
 	if !r.killAt.IsZero() {
 		return
 	}
-	left := slices.DeleteFunc(r.iso.alive(r.a.RunID), func(p proctree.Process) bool { return p.PID == r.child.pid })
-	r.killed = append(r.killed, r.iso.killed(left)...)
-	r.iso.kill(r.a.RunID)
+	left := slices.DeleteFunc(r.iso.Alive(r.a.RunID), func(p proctree.Process) bool { return p.PID == r.child.PID })
+	r.killed = append(r.killed, r.iso.Report(left)...)
+	r.iso.Kill(r.a.RunID)
 	r.killAt, r.stuckAt = now.Add(killEvery), now.Add(r.start.StuckAfter)
 }
 

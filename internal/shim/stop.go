@@ -6,6 +6,7 @@ import (
 
 	"cdui/internal/childproto"
 	"cdui/internal/shim/proctree"
+	"cdui/internal/shim/reports"
 	"cdui/internal/shim/wire"
 )
 
@@ -51,7 +52,7 @@ func (r *shimRun) stopFor(cause stopCause, grace time.Duration, force bool) {
 	}
 	now := time.Now()
 	q := stopQuery{kind: r.a.Kind, grace: grace, force: force, watches: r.watches}
-	q.mainCatches, q.mainIgnores = proctree.Catches(r.child.pid, syscall.SIGTERM)
+	q.mainCatches, q.mainIgnores = proctree.Catches(r.child.PID, syscall.SIGTERM)
 	next := &stopping{cause: cause, began: now, grace: max(0, grace), steps: ladder(q)}
 	if s := r.stop; s != nil {
 		if !next.deadline().Before(s.deadline()) {
@@ -100,15 +101,15 @@ func (r *shimRun) climb(now time.Time) {
 		s.steps = s.steps[1:]
 		switch do {
 		case sendFlag:
-			r.reports.each(func(src *source) { src.send(r.cancelLine()) })
+			r.reports.Each(func(src *reports.Source) { src.Send(r.cancelLine()) })
 		case termMain:
 			if !s.told && !r.mainDead {
-				_ = syscall.Kill(r.child.pid, syscall.SIGTERM)
+				_ = syscall.Kill(r.child.PID, syscall.SIGTERM)
 			}
 			s.told = true
 		case termTree:
 			if !s.told {
-				r.iso.signal(r.a.RunID, syscall.SIGTERM)
+				r.iso.Signal(r.a.RunID, syscall.SIGTERM)
 			}
 			s.told = true
 		case killTree:

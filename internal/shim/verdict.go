@@ -13,6 +13,7 @@ import (
 	"cdui/internal/childproto"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
+	"cdui/internal/shim/launch"
 )
 
 // stopCause is why a run was made to stop.
@@ -35,7 +36,7 @@ const (
 
 // end is all that is known about how a child ended.
 type end struct {
-	startFault *startFault
+	startFault *launch.Fault
 	status     syscall.WaitStatus
 	cause      stopCause
 	// killed is set when the stop came to SIGKILL.
@@ -58,7 +59,7 @@ func verdict(e end) protocol.Finished {
 	f := protocol.Finished{Exit: exitOf(e.status)}
 	if e.startFault != nil {
 		f.Exit = protocol.Exit{}
-		return failed(f, run.EndUserCode, e.startFault.code, e.startFault.text)
+		return failed(f, run.EndUserCode, e.startFault.Code, e.startFault.Text)
 	}
 	if e.said != nil {
 		_ = json.Unmarshal(e.said.PeakMemory, &f.PeakMemory)

@@ -9,6 +9,7 @@ import (
 
 	"cdui/internal/childproto"
 	"cdui/internal/protocol"
+	"cdui/internal/shim/launch"
 )
 
 func exited(code int) syscall.WaitStatus { return syscall.WaitStatus(code << 8) }
@@ -60,7 +61,7 @@ func TestVerdict(t *testing.T) {
 			"stuck beats all", end{cause: stoppedByCancel, stuck: stuck, wait: time.Minute},
 			"failed|killed|process_stuck|process 7 (python) is still there 1m0s after SIGKILL; the kernel holds it, often a driver or a network disk",
 		},
-		{"could not start", end{startFault: fault("no_such_program", "no such program: x")}, "failed|user_code|no_such_program|no such program: x"},
+		{"could not start", end{startFault: &launch.Fault{Code: "no_such_program", Text: "no such program: x"}}, "failed|user_code|no_such_program|no such program: x"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := verdict(c.e)
@@ -83,19 +84,5 @@ func TestTailIsValidAndShort(t *testing.T) {
 	}
 	if got := tailText([]byte("xé"), 2); got != "é" {
 		t.Errorf("%q", got)
-	}
-}
-
-func TestLongLinesAreSkippedWhole(t *testing.T) {
-	in := "one\n" + strings.Repeat("x", 200_000) + "\ntwo\n\n" + strings.Repeat("y", 100) + "\nlast"
-	var got []string
-	skipped := 0
-	readLines(strings.NewReader(in), 100, func(b []byte) bool {
-		got = append(got, string(b))
-		return true
-	}, func() { skipped++ })
-	want := "one|two|" + strings.Repeat("y", 100) + "|last"
-	if strings.Join(got, "|") != want || skipped != 1 {
-		t.Errorf("skipped %d, got %.60q", skipped, got)
 	}
 }

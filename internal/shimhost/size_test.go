@@ -13,6 +13,9 @@ import (
 // A shim lives as long as its run, so it must stay small, also while its run
 // prints and reports much.
 func TestAShimStaysSmall(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector needs memory of its own")
+	}
 	eachWay(t, func(t *testing.T, way string) {
 		h := newHost(t, shimhost.Config{Isolate: way})
 		r := launch(t, h, shell("head -c 100000000 /dev/zero | tr '\\0' a; echo ready; sleep 99"))

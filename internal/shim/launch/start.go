@@ -1,4 +1,4 @@
-package shim
+package launch
 
 import (
 	"errors"
@@ -11,17 +11,17 @@ import (
 	"cdui/internal/protocol"
 )
 
-// child is the main process of the run and the shim's ends of its pipes.
-type child struct {
-	pid     int
-	console *os.File
-	// up and down are nil for a command.
-	up, down *os.File
+// Child is the main process of the run and the shim's ends of its pipes.
+type Child struct {
+	PID     int
+	Console *os.File
+	// Up and Down are nil for a command.
+	Up, Down *os.File
 }
 
-// startChild starts the main process. Its pipes are made here, so that only
+// Start starts the main process. Its pipes are made here, so that only
 // the child's ends are inherited, and only by it.
-func startChild(a protocol.Assignment, env []string) (*child, *startFault) {
+func Start(a protocol.Assignment, env []string) (*Child, *Fault) {
 	program, f := checkStart(a, env)
 	if f != nil {
 		return nil, f
@@ -36,51 +36,52 @@ func startChild(a protocol.Assignment, env []string) (*child, *startFault) {
 			syscall.Close(fd)
 		}
 	}()
-	c := &child{}
-	outR, outW, err := pipe()
+	c := &Child{}
+	outR, outW, err := Pipe()
 	if err != nil {
 		return nil, fault(CodeStartFailed, "no pipe for the output: %v", err)
 	}
 	theirs = append(theirs, outW)
 	growPipe(outW)
-	c.console = ourEnd(outR, "console")
+	c.Console = ourEnd(outR, "console")
 	files := []uintptr{uintptr(null), uintptr(outW), uintptr(outW)}
 	if a.Kind != protocol.KindCommand {
-		upR, upW, err1 := pipe()
-		downR, downW, err2 := pipe()
+		upR, upW, err1 := Pipe()
+		downR, downW, err2 := Pipe()
 		if err := errors.Join(err1, err2); err != nil {
-			c.close()
+			c.Close()
 			return nil, fault(CodeStartFailed, "no pipe for the reports: %v", err)
 		}
 		theirs = append(theirs, upW, downR)
 		growPipe(upW)
-		c.up, c.down = ourEnd(upR, "up"), ourEnd(downW, "down")
+		c.Up, c.Down = ourEnd(upR, "up"), ourEnd(downW, "down")
 		files = append(files, uintptr(upW), uintptr(downR))
 	}
 	restore := preferAsVictim()
-	c.pid, err = syscall.ForkExec(program, a.Argv, &syscall.ProcAttr{
+	c.PID, err = syscall.ForkExec(program, a.Argv, &syscall.ProcAttr{
 		Dir: a.Dir, Env: env, Files: files,
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	restore()
 	if err != nil {
-		c.close()
+		c.Close()
 		return nil, explainStart(err, program, a.Argv, env)
 	}
 	return c, nil
 }
 
-func (c *child) close() {
-	for _, f := range []*os.File{c.console, c.up, c.down} {
+// Close closes the shim's ends.
+func (c *Child) Close() {
+	for _, f := range []*os.File{c.Console, c.Up, c.Down} {
 		if f != nil {
 			f.Close()
 		}
 	}
 }
 
-// pipe makes a pipe that no other process inherits. Its write end blocks: it
+// Pipe makes a pipe that no other process inherits. Its write end blocks: it
 // is the standard output of programs that expect that.
-func pipe() (r, w int, err error) {
+func Pipe() (r, w int, err error) {
 	var p [2]int
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

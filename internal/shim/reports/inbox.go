@@ -1,4 +1,4 @@
-package shim
+package reports
 
 import (
 	"io"
@@ -14,45 +14,45 @@ import (
 // maxSources bounds the processes of one run that report at the same time.
 const maxSources = 1024
 
-// reports brings the loop the lines of every process that reports, and takes
+// Inbox brings one reader the lines of every process that reports, and takes
 // lines to them.
-type reports struct {
-	in   chan report
-	quit chan struct{}
-	wg   sync.WaitGroup
-	ln   *net.UnixListener
+type Inbox struct {
+	// Lines brings what is reported.
+	Lines chan Line
+	quit  chan struct{}
+	wg    sync.WaitGroup
+	ln    *net.UnixListener
 
 	mu      sync.Mutex
-	sources map[*source]struct{}
+	sources map[*Source]struct{}
 }
 
-// report is one line; faulty is set instead for one that is no report, or too
+// Line is one line; Faulty is set instead for one that is no report, or too
 // long.
-type report struct {
-	from   *source
-	up     childproto.Up
-	faulty bool
+type Line struct {
+	From   *Source
+	Up     childproto.Up
+	Faulty bool
 }
 
-// source is one process that reports: the main child on its two pipes, or
+// Source is one process that reports: the main child on its two pipes, or
 // another process on the report socket.
-type source struct {
-	main bool
+type Source struct {
+	Main bool
 	r    io.ReadCloser
 	w    io.WriteCloser
 	out  chan []byte
-	// watches is the loop's: the process looks at the cancel flag.
-	watches bool
 }
 
-func newReports() *reports {
-	return &reports{
-		in: make(chan report, 256), quit: make(chan struct{}), sources: map[*source]struct{}{},
+// New makes an Inbox that nobody reports to yet.
+func New() *Inbox {
+	return &Inbox{
+		Lines: make(chan Line, 256), quit: make(chan struct{}), sources: map[*Source]struct{}{},
 	}
 }
 
-// listen opens the report socket in dir and gives its path.
-func (r *reports) listen(dir string) (string, error) {
+// Listen opens the report socket in dir and gives its path.
+func (r *Inbox) Listen(dir string) (string, error) {
 	ln, path, err := unixsock.Listen(dir, wire.ReportFile)
 	if err != nil {
 		return "", err
@@ -70,7 +70,7 @@ func (r *reports) listen(dir string) (string, error) {
 	return path, nil
 }
 
-func (r *reports) addConn(c *net.UnixConn) {
+func (r *Inbox) addConn(c *net.UnixConn) {
 	r.mu.Lock()
 	full := len(r.sources) >= maxSources
 	r.mu.Unlock()
@@ -78,17 +78,17 @@ func (r *reports) addConn(c *net.UnixConn) {
 		c.Close()
 		return
 	}
-	r.add(&source{r: c, w: c})
+	r.add(&Source{r: c, w: c})
 }
 
-// addMain adds the main child's pipes.
-func (r *reports) addMain(up, down *os.File) *source {
-	s := &source{main: true, r: up, w: down}
+// AddMain adds the main child's pipes.
+func (r *Inbox) AddMain(up, down *os.File) *Source {
+	s := &Source{Main: true, r: up, w: down}
 	r.add(s)
 	return s
 }
 
-func (r *reports) add(s *source) {
+func (r *Inbox) add(s *Source) {
 	s.out = make(chan []byte, 4)
 	r.mu.Lock()
 	r.sources[s] = struct{}{}
@@ -101,10 +101,10 @@ func (r *reports) add(s *source) {
 	})
 }
 
-func (r *reports) read(s *source) {
-	bring := func(p report) bool {
+func (r *Inbox) read(s *Source) {
+	bring := func(p Line) bool {
 		select {
-		case r.in <- p:
+		case r.Lines <- p:
 			return true
 		case <-r.quit:
 			return false
@@ -112,8 +112,8 @@ func (r *reports) read(s *source) {
 	}
 	readLines(s.r, childproto.MaxLineBytes, func(line []byte) bool {
 		up, err := childproto.DecodeUp(line)
-		return bring(report{from: s, up: up, faulty: err != nil})
-	}, func() { bring(report{from: s, faulty: true}) })
+		return bring(Line{From: s, Up: up, Faulty: err != nil})
+	}, func() { bring(Line{From: s, Faulty: true}) })
 	s.r.Close()
 	r.mu.Lock()
 	delete(r.sources, s)
@@ -122,7 +122,7 @@ func (r *reports) read(s *source) {
 
 // write takes lines to the process until its reader is done. A process that
 // does not read holds up nobody but itself: closing w ends the write.
-func (s *source) write(done <-chan struct{}) {
+func (s *Source) write(done <-chan struct{}) {
 	defer s.w.Close()
 	for {
 		select {
@@ -136,8 +136,8 @@ func (s *source) write(done <-chan struct{}) {
 	}
 }
 
-// send queues a line for the process; one that reads nothing loses it.
-func (s *source) send(d childproto.Down) {
+// Send queues a line for the process; one that reads nothing loses it.
+func (s *Source) Send(d childproto.Down) {
 	b, err := childproto.EncodeDown(d)
 	if err != nil {
 		return
@@ -148,8 +148,8 @@ func (s *source) send(d childproto.Down) {
 	}
 }
 
-// each calls f for every process that reports at present.
-func (r *reports) each(f func(*source)) {
+// Each calls f for every process that reports at present.
+func (r *Inbox) Each(f func(*Source)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for s := range r.sources {
@@ -157,9 +157,9 @@ func (r *reports) each(f func(*source)) {
 	}
 }
 
-// finish takes no further connections, but those that are waiting already: a
+// Finish takes no further connections, but those that are waiting already: a
 // process may report and end before it was accepted.
-func (r *reports) finish() {
+func (r *Inbox) Finish() {
 	if r.ln == nil {
 		return
 	}
@@ -173,13 +173,13 @@ func (r *reports) finish() {
 	r.ln.Close()
 }
 
-// abandon closes what is still open, so that wg.Wait returns.
-func (r *reports) abandon() {
+// Abandon closes what is still open, so that wg.Wait returns.
+func (r *Inbox) Abandon() {
 	close(r.quit)
 	if r.ln != nil {
 		r.ln.Close()
 	}
-	r.each(func(s *source) {
+	r.Each(func(s *Source) {
 		s.r.Close()
 		s.w.Close()
 	})
@@ -206,3 +206,6 @@ func acceptNow(ln *net.UnixListener) (*net.UnixConn, bool) {
 	})
 	return conn, conn != nil
 }
+
+// Wait waits until every process that reports is done. Call Finish before.
+func (r *Inbox) Wait() { r.wg.Wait() }

@@ -1,4 +1,4 @@
-package shim
+package reports
 
 import "golang.org/x/sys/unix"
 

@@ -1,4 +1,4 @@
-package shim
+package launch
 
 import (
 	"errors"
@@ -27,12 +27,12 @@ const (
 // maxEnvString is what Linux takes for one KEY=VALUE, its end included.
 const maxEnvString = 128 << 10
 
-// startFault is why a child could not be started: a stable code and a sentence
+// Fault is why a child could not be started: a stable code and a sentence
 // with the mend.
-type startFault struct{ code, text string }
+type Fault struct{ Code, Text string }
 
-func fault(code, format string, args ...any) *startFault {
-	return &startFault{code: code, text: fmt.Sprintf(format, args...)}
+func fault(code, format string, args ...any) *Fault {
+	return &Fault{Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
 // The descriptors of a child beyond the standard three.
@@ -41,8 +41,8 @@ const (
 	childDown = 4
 )
 
-// childEnv adds the names that belong to the run's own sockets and pipes.
-func childEnv(a protocol.Assignment, report string) []string {
+// Env adds the names that belong to the run's own sockets and pipes.
+func Env(a protocol.Assignment, report string) []string {
 	own := []string{"CDUI_RUN_ID=" + a.RunID}
 	if report != "" {
 		own = append(own, "CDUI_REPORT="+report)
@@ -64,7 +64,7 @@ func childEnv(a protocol.Assignment, report string) []string {
 
 // checkStart looks for what would keep the child from starting, and finds its
 // program.
-func checkStart(a protocol.Assignment, env []string) (program string, f *startFault) {
+func checkStart(a protocol.Assignment, env []string) (program string, f *Fault) {
 	for _, kv := range env {
 		if len(kv)+1 > maxEnvString {
 			name, _, _ := strings.Cut(kv, "=")
@@ -87,7 +87,7 @@ func checkStart(a protocol.Assignment, env []string) (program string, f *startFa
 }
 
 // lookPath finds a program as a shell in dir with that environment would.
-func lookPath(name, dir string, env []string) (string, *startFault) {
+func lookPath(name, dir string, env []string) (string, *Fault) {
 	if strings.ContainsRune(name, '/') {
 		path := name
 		if !filepath.IsAbs(path) {
@@ -101,7 +101,7 @@ func lookPath(name, dir string, env []string) (string, *startFault) {
 			search = v
 		}
 	}
-	var refused *startFault
+	var refused *Fault
 	for _, folder := range filepath.SplitList(search) {
 		if !filepath.IsAbs(folder) {
 			folder = filepath.Join(dir, folder)
@@ -111,7 +111,7 @@ func lookPath(name, dir string, env []string) (string, *startFault) {
 		if f == nil {
 			return path, nil
 		}
-		if f.code == CodeNotExecutable {
+		if f.Code == CodeNotExecutable {
 			refused = f
 		}
 	}
@@ -121,7 +121,7 @@ func lookPath(name, dir string, env []string) (string, *startFault) {
 	return "", fault(CodeNoSuchProgram, "no such program: %s is not in PATH (%s)", name, search)
 }
 
-func checkProgram(path, name string) *startFault {
+func checkProgram(path, name string) *Fault {
 	st, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -137,7 +137,7 @@ func checkProgram(path, name string) *startFault {
 }
 
 // explainStart puts a failed exec into words.
-func explainStart(err error, program string, argv, env []string) *startFault {
+func explainStart(err error, program string, argv, env []string) *Fault {
 	switch {
 	case errors.Is(err, syscall.E2BIG):
 		name, size, total := "", 0, 0

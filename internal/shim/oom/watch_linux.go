@@ -1,4 +1,4 @@
-package shim
+package oom
 
 import (
 	"bufio"
@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// oomWatch gathers evidence that the kernel killed a process of the run for
+// Watch gathers evidence that the kernel killed a process of the run for
 // memory: counters of the memory cgroups that its processes were seen in, and
 // the kernel's log where it may be read.
-type oomWatch struct {
+type Watch struct {
 	mu sync.Mutex
 	// counters maps the files that count such kills to their first value.
 	counters map[string]int64
@@ -35,8 +35,8 @@ type cgroupMount struct {
 	root, path string
 }
 
-func newOOMWatch() *oomWatch {
-	w := &oomWatch{counters: map[string]int64{}, seen: map[string]bool{}, hostPIDs: map[int]bool{}}
+func New() *Watch {
+	w := &Watch{counters: map[string]int64{}, seen: map[string]bool{}, hostPIDs: map[int]bool{}}
 	// From here on; older lines are other runs'.
 	fd, err := unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err == nil {
@@ -49,33 +49,33 @@ func newOOMWatch() *oomWatch {
 	return w
 }
 
-func (w *oomWatch) close() {
+func (w *Watch) Close() {
 	if w.kmsg >= 0 {
 		unix.Close(w.kmsg)
 	}
 }
 
-// own remembers a process of the run by its number on the host.
-func (w *oomWatch) own(hostPID int) {
+// Own remembers a process of the run by its number on the host.
+func (w *Watch) Own(hostPID int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.hostPIDs[hostPID] = true
 }
 
-// noteLast is note for a process that is dead but still has its entry. Before
+// NoteLast is note for a process that is dead but still has its entry. Before
 // the first look at a run it is of no use: the counters have counted already.
-func (w *oomWatch) noteLast(pid int) {
+func (w *Watch) NoteLast(pid int) {
 	w.mu.Lock()
 	looked := len(w.seen) > 0
 	w.mu.Unlock()
 	if looked {
-		w.note(pid, 0)
+		w.Note(pid, 0)
 	}
 }
 
-// note remembers the groups of a process and the value that their counters
+// Note remembers the groups of a process and the value that their counters
 // have now. hostPID is 0 when it is not known.
-func (w *oomWatch) note(pid, hostPID int) {
+func (w *Watch) Note(pid, hostPID int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if hostPID > 0 {
@@ -171,10 +171,10 @@ func containsField(list, want string) bool {
 	return false
 }
 
-// evidence says in words what speaks for a kill for memory; it is empty when
+// Evidence says in words what speaks for a kill for memory; it is empty when
 // nothing does. suspicious tells that the main child ended as from SIGKILL:
 // only then does a counter alone count, which other runs may share.
-func (w *oomWatch) evidence(suspicious bool) string {
+func (w *Watch) Evidence(suspicious bool) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ours, others := w.kernelLog()
@@ -194,7 +194,7 @@ func (w *oomWatch) evidence(suspicious bool) string {
 
 // kernelLog looks for kills for memory since the start: one that names a
 // process of the run, and whether there were only others.
-func (w *oomWatch) kernelLog() (ours string, others bool) {
+func (w *Watch) kernelLog() (ours string, others bool) {
 	if w.kmsg < 0 {
 		return "", false
 	}

@@ -1,4 +1,4 @@
-package shim
+package isolation
 
 import (
 	"errors"
@@ -15,11 +15,11 @@ import (
 	"cdui/internal/shim/wire"
 )
 
-// isolation is what holds the processes of the run together: a pid namespace
+// Group is what holds the processes of the run together: a pid namespace
 // whose first process is the shim, or the shim as the reaper of all orphans
 // below it. Either way every process of the run is the shim's child in the
 // end, so having no child means that none is left.
-type isolation struct {
+type Group struct {
 	way string
 	// hostProc is the /proc from before a namespace's own was mounted: there
 	// processes have the numbers that the host knows.
@@ -28,14 +28,14 @@ type isolation struct {
 	hostNS   uint64
 }
 
-// isolate sets up the given way in this process.
-func isolate(start wire.Start) (*isolation, error) {
-	iso := &isolation{way: start.Isolation, hostNS: start.HostNS}
-	if !iso.namespaced() {
+// Setup sets up the given way in this process.
+func Setup(start wire.Start) (*Group, error) {
+	g := &Group{way: start.Isolation, hostNS: start.HostNS}
+	if !g.namespaced() {
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 			return nil, fmt.Errorf("become the reaper of orphans: %w", err)
 		}
-		return iso, nil
+		return g, nil
 	}
 	if os.Getpid() != 1 {
 		return nil, errors.New("isolate in a pid namespace: this is not its first process")
@@ -48,50 +48,53 @@ func isolate(start wire.Start) (*isolation, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keep the old /proc: %w", err)
 	}
-	iso.hostProc = proc
+	g.hostProc = proc
 	if self, err := os.Readlink("/proc/self"); err == nil {
-		iso.hostSelf, _ = strconv.Atoi(self)
+		g.hostSelf, _ = strconv.Atoi(self)
 	}
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		proc.Close()
 		return nil, fmt.Errorf("mount a fresh /proc: %w", err)
 	}
-	return iso, nil
+	return g, nil
 }
 
-func (iso *isolation) namespaced() bool {
-	return iso.way == wire.IsolatePIDNS || iso.way == wire.IsolateUserNS
+// Way is how the run is held together.
+func (g *Group) Way() string { return g.way }
+
+func (g *Group) namespaced() bool {
+	return g.way == wire.IsolatePIDNS || g.way == wire.IsolateUserNS
 }
 
-func (iso *isolation) close() {
-	if iso.hostProc != nil {
-		iso.hostProc.Close()
+func (g *Group) Close() {
+	if g.hostProc != nil {
+		g.hostProc.Close()
 	}
 }
 
-// complete tells that no process of the run can escape from being the shim's
+// Complete tells that no process of the run can escape from being the shim's
 // child in the end.
-func (iso *isolation) complete() bool { return true }
+func (g *Group) Complete() bool { return true }
 
-// self is the shim as the host sees it.
-func (iso *isolation) self() wire.Identity {
+// Self is the shim as the host sees it.
+func (g *Group) Self() wire.Identity {
 	id := wire.Identity{PID: os.Getpid(), BootID: proctree.BootID()}
 	p, err := proctree.Read("/proc", id.PID)
 	if err == nil {
 		id.Start = p.Start
 	}
-	if iso.hostProc == nil {
+	if g.hostProc == nil {
 		id.PIDNS = proctree.Namespace()
 		return id
 	}
 	// A process can't ask for the namespace above its own: the host told it.
-	id.PID, id.PIDNS = iso.hostSelf, iso.hostNS
+	id.PID, id.PIDNS = g.hostSelf, g.hostNS
 	return id
 }
 
-// hostPID gives the number that the host knows pid by.
-func (iso *isolation) hostPID(pid int) int {
-	if iso.hostProc == nil {
+// HostPID gives the number that the host knows pid by.
+func (g *Group) HostPID(pid int) int {
+	if g.hostProc == nil {
 		return pid
 	}
 	fd, err := unix.PidfdOpen(pid, 0)
@@ -100,7 +103,7 @@ func (iso *isolation) hostPID(pid int) int {
 	}
 	defer unix.Close(fd)
 	// A pidfd's info tells the pid in the numbers of the /proc it is read from.
-	path := fmt.Sprintf("/proc/self/fd/%d/self/fdinfo/%d", iso.hostProc.Fd(), fd)
+	path := fmt.Sprintf("/proc/self/fd/%d/self/fdinfo/%d", g.hostProc.Fd(), fd)
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return 0
@@ -114,9 +117,9 @@ func (iso *isolation) hostPID(pid int) int {
 	return 0
 }
 
-// alive lists the living processes of the run.
-func (iso *isolation) alive(string) []proctree.Process {
-	if !iso.namespaced() {
+// Alive lists the living processes of the run.
+func (g *Group) Alive(string) []proctree.Process {
+	if !g.namespaced() {
 		return proctree.Descendants(os.Getpid())
 	}
 	var out []proctree.Process
@@ -128,31 +131,31 @@ func (iso *isolation) alive(string) []proctree.Process {
 	return out
 }
 
-// signal sends sig to every process of the run.
-func (iso *isolation) signal(_ string, sig syscall.Signal) {
-	if iso.namespaced() {
+// Signal sends sig to every process of the run.
+func (g *Group) Signal(_ string, sig syscall.Signal) {
+	if g.namespaced() {
 		_ = syscall.Kill(-1, sig)
 		return
 	}
 	proctree.SignalBelow(os.Getpid(), sig)
 }
 
-// kill is one round of SIGKILL for every process of the run. Without a
+// Kill is one round of SIGKILL for every process of the run. Without a
 // namespace they are stopped first, so that none forks between the look and
 // the signal; the caller repeats it until none is left.
-func (iso *isolation) kill(string) {
-	if iso.namespaced() {
+func (g *Group) Kill(string) {
+	if g.namespaced() {
 		_ = syscall.Kill(-1, syscall.SIGKILL)
 		return
 	}
 	proctree.KillBelow(os.Getpid())
 }
 
-// killed gives processes in the host's numbers, as they are reported.
-func (iso *isolation) killed(list []proctree.Process) []protocol.KilledProcess {
+// Report gives processes in the host's numbers, as they are reported.
+func (g *Group) Report(list []proctree.Process) []protocol.KilledProcess {
 	var out []protocol.KilledProcess
-	for _, p := range list[:min(len(list), maxKilledListed)] {
-		out = append(out, protocol.KilledProcess{PID: iso.hostPID(p.PID), Name: p.Name})
+	for _, p := range list[:min(len(list), MaxListed)] {
+		out = append(out, protocol.KilledProcess{PID: g.HostPID(p.PID), Name: p.Name})
 	}
 	return out
 }
