@@ -9,6 +9,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 GO=${GO:-go}
+PYTHON=${PYTHON:-python3}
 fresh=$(mktemp -d)
 trap 'rm -rf "$fresh"' EXIT
 
@@ -19,6 +20,8 @@ for shell in bash zsh fish; do
     "$fresh/cdui" completion "$shell" >"$fresh/completions/cdui.$shell"
 done
 "$fresh/cdui" man "$fresh/man" >/dev/null
+# The node types that the Python package has; any Python lists them, without torch.
+"$PYTHON" -I -B runtime/cdui/registry.py >"$fresh/builtin.json"
 
 if [ "${1:-}" = --check ]; then
     # docs/states.md is compared by the test of internal/run.
@@ -28,6 +31,10 @@ if [ "${1:-}" = --check ]; then
             exit 1
         fi
     done
+    if ! diff -u internal/catalog/builtin.json "$fresh/builtin.json"; then
+        echo "internal/catalog/builtin.json is out of date: run 'make gen' and commit it" >&2
+        exit 1
+    fi
     exit 0
 fi
 
@@ -35,5 +42,6 @@ for folder in completions man; do
     rm -rf "$folder"
     mv "$fresh/$folder" "$folder"
 done
+cat "$fresh/builtin.json" >internal/catalog/builtin.json
 # The transition matrix of internal/run, printed.
 $GO test -count 1 -run TestTransitionMatrixIsTheDocument ./internal/run -update
