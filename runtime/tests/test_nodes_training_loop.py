@@ -12,7 +12,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
 
-from cdui.nodes import training_reports  # noqa: E402
+from cdui.nodes import checkpoints, optimizers, training, training_reports  # noqa: E402
+from cdui.nodes import weights as weights_file  # noqa: E402
 from cdui.nodes.training_loop import TrainingLoop  # noqa: E402
 
 X = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
@@ -305,6 +306,29 @@ def test_periodic_checkpoints(setup, tmp_path):
     ]
     content = torch.load(folder / "r-p__loop-epoch-00002.pt")
     assert content["epoch"] == 2 and len(content["losses"]) == 2 and content["scheduler_state_dict"]["last_epoch"] == 2
+
+
+@pytest.mark.parametrize("kind", optimizers.SCHEDULES)
+def test_every_schedule_goes_on_from_a_checkpoint(kind, tmp_path):
+    def make():
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        given = fill_params(training.LRScheduler, {"type": kind, "total_steps": 30, "warmup_steps": 5})
+        return model, optimizer, training.LRScheduler().execute({"optimizer": optimizer}, given)["scheduler"]
+
+    def go_on(optimizer, schedule, steps):
+        for _ in range(steps):
+            optimizer.step()
+            schedule.step(*([1.0] if kind == "ReduceLROnPlateau" else []))
+        return optimizer.param_groups[0]["lr"]
+
+    (model, optimizer, schedule), (_, later_optimizer, later) = make(), make()
+    go_on(optimizer, schedule, 8)
+    checkpoints.save(checkpoints.state(1, model, optimizer, scheduler=schedule), str(tmp_path / "c.pt"))
+    content = weights_file.read(str(tmp_path / "c.pt"))
+    later_optimizer.load_state_dict(content["optimizer_state_dict"])
+    later.load_state_dict(content["scheduler_state_dict"])
+    assert go_on(later_optimizer, later, 15) == go_on(optimizer, schedule, 15)
 
 
 def test_bf16_computes_in_bf16(setup):

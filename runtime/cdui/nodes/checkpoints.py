@@ -7,6 +7,7 @@ A checkpoint is a dict saved with torch.save: ``epoch`` (completed epochs),
 
 from __future__ import annotations
 
+import collections
 from typing import Any
 
 from cdui.nodes import files
@@ -23,10 +24,20 @@ def state(epoch: int, model: Any, optimizer: Any, *, losses: Any = None,
     if losses is not None:
         found["losses"] = losses
     if scheduler is not None:
-        found["scheduler_state_dict"] = scheduler.state_dict()
+        found["scheduler_state_dict"] = _plain(scheduler.state_dict())
     if grad_scaler_state is not None:
         found["grad_scaler_state"] = grad_scaler_state
     return found
+
+
+def _plain(schedule: dict[str, Any]) -> dict[str, Any]:
+    """A schedule's state without what a file of plain values can't hold: functions,
+    which the schedule that it is loaded into has too, and counters as dicts."""
+    return {
+        name: dict(value) if isinstance(value, collections.Counter) else value
+        for name, value in schedule.items()
+        if not callable(value)
+    }
 
 
 def save(content: dict[str, Any], path: str) -> None:
