@@ -31,7 +31,7 @@ check_go() {
 modules() {
     case $1 in
     demo) echo torch numpy ;;
-    test) echo torch numpy sklearn tqdm pytest ;;
+    test) echo torch numpy sklearn matplotlib PIL tqdm pytest ;;
     *) die "usage: scripts/deps.sh build | demo | test | python demo|test" ;;
     esac
 }
@@ -57,7 +57,7 @@ missing_packages() {
     local module
     if ! find_python "$1" >/dev/null; then
         printf 'python3\n'
-        for module in $(modules "$1"); do printf 'python3-%s\n' "$module"; done
+        for module in $(modules "$1"); do printf 'python3-%s\n' "$module"; done | tr '[:upper:]' '[:lower:]'
     fi
     [ "$1" = test ] || return 0
     have "${CC:-gcc}" && [ -e /usr/include/stdlib.h ] || printf 'gcc\nlibc6-dev\n' # the race detector needs cgo
@@ -113,7 +113,7 @@ install_packages() {
 install_venv() {
     local names
     find_python "$1" >/dev/null && return 0
-    names=$(modules "$1" | sed 's/sklearn/scikit-learn/')
+    names=$(modules "$1" | sed 's/sklearn/scikit-learn/; s/PIL/pillow/')
     # shellcheck disable=SC2086
     if have uv; then
         say "no apt here: making .venv with uv and installing $names"

@@ -56,7 +56,7 @@ pytest_run() {
     local out status
     step "pytest runtime/tests"
     out=$(mktemp)
-    "$CDUI_TEST_PYTHON" -m pytest -q -p no:cacheprovider runtime/tests 2>&1 | tee "$out"
+    "$CDUI_TEST_PYTHON" -m pytest -q -rsfE -p no:cacheprovider runtime/tests 2>&1 | tee "$out"
     status=$?
     # shellcheck disable=SC2046
     tally $status $(tail -1 "$out" | awk '{

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,6 +72,40 @@ func constants(t *testing.T, path, typ, prefix string) []string {
 		}
 	}
 	return values
+}
+
+// TestDocsNameEveryDependency: each module that our code imports has a row that
+// says why it is here, and each row is of a module that is still imported.
+func TestDocsNameEveryDependency(t *testing.T) {
+	row := regexp.MustCompile(`(?m)^\| ([\w.-]+\.[\w-]+/\S+) \|`)
+	used := map[string]bool{}
+	for _, m := range row.FindAllStringSubmatch(readDoc(t, "docs/DEPENDENCIES.md"), -1) {
+		used[m[1]] = false
+	}
+	packages := loadPackages(t)
+	for _, path := range sortedPaths(packages) {
+		p := packages[path]
+		for _, imported := range slices.Concat(p.imports, p.testImports) {
+			host, _, _ := strings.Cut(imported, "/")
+			if !strings.Contains(host, ".") {
+				continue
+			}
+			known := false
+			for m := range used {
+				if imported == m || strings.HasPrefix(imported, m+"/") {
+					used[m], known = true, true
+				}
+			}
+			if !known {
+				t.Errorf("%s imports %s, which docs/DEPENDENCIES.md doesn't name", path, imported)
+			}
+		}
+	}
+	for m, is := range used {
+		if !is {
+			t.Errorf("docs/DEPENDENCIES.md names %s, which nothing imports", m)
+		}
+	}
 }
 
 var link = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)

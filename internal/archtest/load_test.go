@@ -24,6 +24,8 @@ type pkg struct {
 	name    string
 	dir     string
 	imports []string
+	// testImports are those of its tests alone.
+	testImports []string
 }
 
 // files gives the package's Go files of every platform; tests says whether
@@ -44,7 +46,7 @@ var load = sync.OnceValues(func() (map[string]*pkg, error) {
 	}
 	packages := map[string]*pkg{}
 	for _, goos := range []string{"linux", "darwin"} {
-		cmd := exec.Command("go", "list", "-e", "-buildvcs=false", "-json=ImportPath,Name,Dir,Imports", "./...")
+		cmd := exec.Command("go", "list", "-e", "-buildvcs=false", "-json=ImportPath,Name,Imports,TestImports,XTestImports", "./...")
 		cmd.Dir = root
 		cmd.Env = append(os.Environ(), "GOOS="+goos, "CGO_ENABLED=0")
 		var stderr bytes.Buffer
@@ -63,8 +65,8 @@ var load = sync.OnceValues(func() (map[string]*pkg, error) {
 func merge(packages map[string]*pkg, root string, list []byte) error {
 	for dec := json.NewDecoder(bytes.NewReader(list)); ; {
 		var l struct {
-			ImportPath, Name, Dir string
-			Imports               []string
+			ImportPath, Name                   string
+			Imports, TestImports, XTestImports []string
 		}
 		if err := dec.Decode(&l); errors.Is(err, io.EOF) {
 			return nil
@@ -77,13 +79,19 @@ func merge(packages map[string]*pkg, root string, list []byte) error {
 			p = &pkg{path: path, name: l.Name, dir: filepath.Join(root, filepath.FromSlash(path))}
 			packages[path] = p
 		}
-		for _, i := range l.Imports {
-			i = strings.TrimPrefix(i, module)
-			if !slices.Contains(p.imports, i) {
-				p.imports = append(p.imports, i)
-			}
+		p.imports = union(p.imports, l.Imports)
+		p.testImports = union(p.testImports, slices.Concat(l.TestImports, l.XTestImports))
+	}
+}
+
+func union(have, more []string) []string {
+	for _, path := range more {
+		path = strings.TrimPrefix(path, module)
+		if !slices.Contains(have, path) {
+			have = append(have, path)
 		}
 	}
+	return have
 }
 
 // loadPackages gives the module's packages by path.
