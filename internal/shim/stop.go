@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"os"
 	"syscall"
 	"time"
 
@@ -103,8 +104,10 @@ func (r *shimRun) climb(now time.Time) {
 		case sendFlag:
 			r.reports.Each(func(src *reports.Source) { src.Send(r.cancelLine()) })
 		case termMain:
-			if !s.told && !r.mainDead {
-				_ = syscall.Kill(r.child.PID, syscall.SIGTERM)
+			// It may have been reaped a moment ago; whoever has its pid then
+			// is not this process's child.
+			if p, err := proctree.Read("/proc", r.child.PID); !s.told && err == nil && p.PPID == os.Getpid() {
+				proctree.Signal(p, syscall.SIGTERM)
 			}
 			s.told = true
 		case termTree:

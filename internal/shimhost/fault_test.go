@@ -312,6 +312,33 @@ func TestAShimWithoutAnAssignmentNeverStarted(t *testing.T) {
 	}
 }
 
+func TestDamagedFilesOfADeadRunAreReported(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	h := newHost(t, shimhost.Config{Dir: dir})
+	zeros := make([]byte, 300)
+	for name, b := range map[string][]byte{wire.NoteFile: zeros, wire.ExitFile: zeros, "00000000000000000001.seg": zeros} {
+		if err := os.MkdirAll(filepath.Join(dir, "torn"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "torn", name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := h.Find(t.Context())
+	if err != nil || len(found) != 1 || found[0].State != shimhost.Lost || !found[0].BootChanged {
+		t.Fatalf("%+v %v", found, err)
+	}
+	r, err := h.Attach(t.Context(), "torn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := follow(t, r, nil); !errors.Is(err, shimhost.ErrLost) {
+		t.Fatal(err)
+	}
+}
+
 func TestAFailedStartLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

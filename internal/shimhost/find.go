@@ -101,21 +101,13 @@ func (h *Host) look(id string) (Found, error) {
 	if err != nil {
 		return f, err
 	}
-	note, noted, err := wire.ReadNote(dir)
-	if err != nil {
-		return f, err
+	note, noted := h.note(id)
+	if live && !noted && stopWaiting(dir) {
+		// Its host died before it gave the shim anything to do.
+		live = false
+		note, noted = h.note(id)
 	}
 	f.Attempt = note.Attempt
-	if live && !noted {
-		// Its host died before it gave the shim anything to do.
-		if stopWaiting(dir) {
-			live = false
-			if note, noted, err = wire.ReadNote(dir); err != nil {
-				return f, err
-			}
-			f.Attempt = note.Attempt
-		}
-	}
 	switch {
 	case live:
 		f.State = Live
@@ -133,9 +125,20 @@ func (h *Host) look(id string) (Found, error) {
 	return f, err
 }
 
+// note reads a run's note. One that is damaged, as after a loss of power, says
+// at least that the run was assigned; it is of no known boot.
+func (h *Host) note(id string) (n wire.Note, noted bool) {
+	n, noted, err := wire.ReadNote(filepath.Join(h.dir, id))
+	if err != nil {
+		h.log.Error("note of a run is damaged", "run_id", id, "error", err)
+		noted = true
+	}
+	return n, noted
+}
+
 // hasEnd tells whether the end of a run is recorded in dir.
 func hasEnd(dir string) (bool, error) {
-	if _, err := os.Stat(filepath.Join(dir, wire.ExitFile)); err == nil {
+	if _, ok, err := wire.ReadExit(dir); ok && err == nil {
 		return true, nil
 	}
 	last, ok, err := spool.Last(dir)

@@ -203,13 +203,13 @@ func (r *Run) lastWord() ([]protocol.Record, error) {
 		r.finished = true
 		return []protocol.Record{rec}, nil
 	}
-	note, noted, err := wire.ReadNote(r.dir)
-	if err == nil && (!noted || note.State == wire.Waiting) {
+	note, noted := r.host.note(r.id)
+	if !noted || note.State == wire.Waiting {
 		return nil, fmt.Errorf("follow run %s: %w", r.id, ErrNeverStarted)
 	}
 	swept := sweep(func(id string) bool { return id == r.id })
 	return nil, &LostError{
-		RunID: r.id, BootChanged: err == nil && note.Shim.BootID != proctree.BootID(), Swept: swept[r.id],
+		RunID: r.id, BootChanged: note.Shim.BootID != proctree.BootID(), Swept: swept[r.id],
 	}
 }
 
