@@ -269,7 +269,7 @@ class Engine:
                 for i, step in enumerate(done.steps):
                     for name, value in step.items():
                         self._captured[node_id, f"__step__{i}__{name}"] = value
-            if spec["type"] == "GraphOutput":
+            if spec["type"] == "GraphOutput" and not spec.get("container"):
                 name = fill_params(self.nodes[spec["type"]], spec["params"])["name"]
                 self._api_outputs[str(name)] = done.values.get("value")
         self.rollup.ended(node_id, "interrupted" if done.interrupted else "completed", outputs=done.shown)
@@ -308,10 +308,11 @@ class NodeContext(Context):
             verbose=s.verbose, backward_mode=s.backward_mode, weights_persistent=s.weights_persistent,
             graph_id=s.graph_id, data_root=s.data_root, search_dirs=s.search_dirs, presets=engine.presets,
         )
-        self.api_inputs = s.api_inputs
         self.models_dir = s.data_root + "/models"
         self._engine, self._reporter, self._quiet = engine, engine.reporter, quiet
         self._name = engine.rollup.name(node_id)
+        # A caller's values are for the graph itself, not for what a block consists of.
+        self.api_inputs = s.api_inputs if self._name == node_id and not quiet else None
         self._logs_itself = False
         self._counts: dict[str, int] = {}
 

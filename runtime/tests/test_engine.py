@@ -354,6 +354,15 @@ def test_graph_outputs_are_collected_by_name():
     assert run(prepared, builtin=True).outcome.api_outputs == {"answer": 3}
 
 
+def test_inputs_and_outputs_inside_blocks_take_no_part():
+    prepared = graph([("p/i", "GraphInput", {"name": "x", "default": "own"}, "p"), ("p/o", "GraphOutput", {"name": "y"}, "p"),
+                      ("i", "GraphInput", {"name": "x", "default": "own"}), ("o", "GraphOutput", {"name": "z"})],
+                     ["p/i.value>p/o.value", "i.value>o.value"])
+    ran = run(prepared, builtin=True, api_inputs={"x": "given"}, record_outputs=True)
+    assert ran.outcome.api_outputs == {"z": "given"}
+    assert ran.outcome.captured["p/o", "value"] == "own"
+
+
 # Presets that a node applies.
 
 
