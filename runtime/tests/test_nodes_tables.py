@@ -1,4 +1,6 @@
 """Tables and made-up data, against scikit-learn and plain torch."""
+import gzip
+
 import pytest
 
 from cdui.node import Context, call, fill_params
@@ -41,6 +43,16 @@ def test_csv_without_header(tmp_path):
     (tmp_path / "x.csv").write_text("1,2,a\n3,4,b\n")
     got = run(tables.CSVReader, path=str(tmp_path / "x.csv"), skip_header=False, target_column="column_2")
     assert got["tensor"].tolist() == [[1, 2], [3, 4]] and got["columns"] == ["column_0", "column_1"] and got["labels"] == ["a", "b"]
+
+
+def test_csv_may_be_gzipped(tmp_path):
+    packed = gzip.compress(b"1,2\n3,4\n")
+    (tmp_path / "x.csv.gz").write_bytes(packed)
+    assert run(tables.CSVReader, path=str(tmp_path / "x.csv.gz"), skip_header=False)["tensor"].tolist() == [[1, 2], [3, 4]]
+    for bad in (packed[:-4], b"1,2\n3,4\n"):
+        (tmp_path / "x.csv.gz").write_bytes(bad)
+        with pytest.raises(ValueError, match="is no whole gzip file"):
+            run(tables.CSVReader, path=str(tmp_path / "x.csv.gz"), skip_header=False)
 
 
 @pytest.mark.parametrize("params, message", [

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import zlib
 
 from cdui.node import Node, Param, Port, need
 from cdui.nodes import files, parsing
 
 
 class CSVReader(Node):
-    """A CSV file as ``tensor [rows, columns]`` float32, the labels as strings and
+    """A CSV file, gzipped or not, as ``tensor [rows, columns]`` float32, the labels as strings and
     the names of the tensor's columns."""
 
     NODE_NAME = "CSVReader"
@@ -32,7 +34,7 @@ class CSVReader(Node):
     @classmethod
     def params(cls):
         return [
-            Param("path", "string", "data/samples/iris.csv", "The file."),
+            Param("path", "string", "data/samples/iris.csv", "The file; one that ends in .gz is unpacked."),
             Param("target_column", "string", "", "The column with the labels; empty for none."),
             Param("include_columns", "string", "", "Names of the columns to take, with commas; empty takes all with numbers."),
             Param("skip_header", "bool", True, "The first line holds the names of the columns."),
@@ -74,12 +76,15 @@ class CSVReader(Node):
 
 def _read_csv(path, has_header):
     """The names of the columns and the rows as (line number, cells)."""
+    opener = gzip.open if path.endswith(".gz") else open
     try:
-        with open(path, newline="", encoding="utf-8-sig") as stream:
+        with opener(path, "rt", newline="", encoding="utf-8-sig") as stream:
             reader = csv.reader(stream)
             rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} is not a CSV file in UTF-8: {error}") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"{path} is no whole gzip file: {error}") from error
     header = [name.strip() for name in rows.pop(0)[1]] if has_header and rows else []
     if not rows:
         raise ValueError(f"{path} has no rows" + (" below its header" if has_header else ""))
