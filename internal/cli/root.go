@@ -9,6 +9,7 @@ import (
 	"cdui/internal/cli/demo"
 	"cdui/internal/cli/doctor"
 	"cdui/internal/cli/env"
+	"cdui/internal/cli/graphcmd"
 	"cdui/internal/cli/runcmd"
 	"cdui/internal/cli/runscmd"
 	"cdui/internal/cli/serverctl"
@@ -19,6 +20,7 @@ import (
 // The groups that help lists commands in.
 const (
 	groupRuns   = "runs"
+	groupGraphs = "graphs"
 	groupServer = "server"
 	groupMore   = "more"
 )
@@ -28,8 +30,8 @@ func newRoot(e *env.Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "cdui",
 		Short: "Queue, run and watch trainings",
-		Long: `cdui queues training scripts and commands, runs them one after the other on each
-device, and keeps what they put out. Nothing that happens to the terminal or to
+		Long: `cdui queues training scripts, commands and graphs, runs them one after the other on
+each device, and keeps what they put out. Nothing that happens to the terminal or to
 cdui itself stops a training.`,
 		Example: `  cdui demo                      # from nothing to a finished training
   cdui start                     # the control plane, in the background
@@ -50,7 +52,8 @@ cdui itself stops a training.`,
 	f := root.PersistentFlags()
 	f.StringVar(&e.Flags.Server, "server", "", "control plane to talk to, such as http://lab:8000")
 	f.StringVar(&e.Flags.Data, "data", "", "data folder (default $CDUI_HOME, else in $XDG_DATA_HOME)")
-	root.AddGroup(&cobra.Group{ID: groupRuns, Title: "Runs:"}, &cobra.Group{ID: groupServer, Title: "Control plane:"},
+	root.AddGroup(&cobra.Group{ID: groupRuns, Title: "Runs:"}, &cobra.Group{ID: groupGraphs, Title: "Graphs:"},
+		&cobra.Group{ID: groupServer, Title: "Control plane:"},
 		&cobra.Group{ID: groupMore, Title: "More:"})
 	add := func(group string, cmds ...*cobra.Command) {
 		for _, c := range cmds {
@@ -60,10 +63,12 @@ cdui itself stops a training.`,
 	}
 	newClient := e.Client
 	runDeps := runcmd.Deps{Control: func() runcmd.Control { return newClient() }, Display: newDisplay}
+	graphDeps := graphcmd.Deps{Client: newClient}
 	runsDeps := runscmd.Deps{Client: newClient, Display: newDisplay}
 	rerun := runcmd.NewRerun(e, runDeps, func() runcmd.Rerunner { return newClient() }, nil)
 	add(groupRuns, runcmd.New(e, runDeps, nil), runscmd.New(e, runsDeps, rerun),
 		runscmd.NewList(e, runsDeps, nil), runscmd.NewLogs(e, runsDeps, nil), runscmd.NewCancel(e, runsDeps, nil), newQueue(e))
+	add(groupGraphs, graphcmd.NewValidate(e, graphDeps, nil), graphcmd.NewNodes(e, graphDeps, nil), graphcmd.NewPresets(e, graphDeps, nil))
 	add(groupServer, serverctl.NewStart(e, serverctl.Deps{Serve: serverctl.Serve}, nil), serverctl.NewStop(e, nil), serverctl.NewStatus(e),
 		doctor.New(e, doctor.Checks(e)), newDB(e), newConfig(e))
 	add(groupMore, demo.New(e, demo.Deps{Serve: serverctl.Serve, Run: runDeps, Probe: pyruntime.Probe}, nil), newCompletion(e), newMan(e))

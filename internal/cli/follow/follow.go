@@ -36,6 +36,8 @@ type Options struct {
 	// Console shows the run's output from Offset on.
 	Console bool
 	Offset  int64
+	// Texts shows what the nodes of a graph print, among the output.
+	Texts bool
 	// JSON prints events, one a line, and nothing else.
 	JSON bool
 	// Voice says how much of cdui's own is shown.
@@ -171,8 +173,33 @@ func (f *follower) take(u update) error {
 			}
 			continue
 		}
-		for _, line := range f.state.apply(e) {
+		t := f.state.apply(e, f.env.Now())
+		for _, line := range t.lines {
 			f.say(line)
+		}
+		for _, line := range t.steps {
+			f.plain(line)
+		}
+		if err := f.texts(t.output); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// texts prints what nodes say as if it were output of the run.
+func (f *follower) texts(list []string) error {
+	if !f.o.Texts {
+		return nil
+	}
+	for _, s := range list {
+		p := []byte(s + "\n")
+		if f.o.Display != nil {
+			d := f.o.Display(f.env.Style().Colour, false)
+			p = append(d.Write(p), d.Flush()...)
+		}
+		if err := f.scr.console(p); err != nil {
+			return err
 		}
 	}
 	return nil

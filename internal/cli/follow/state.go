@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cdui/internal/api"
+	"cdui/internal/cli/nodestate"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 	"cdui/internal/run"
@@ -21,11 +22,26 @@ type state struct {
 	step    string
 	lost    bool
 	lostFor time.Time
+	// board is what the nodes of a graph do; heard is when one told of
+	// progress, by our clock, and epochs when an epoch of a node was last said.
+	board  nodestate.Board
+	heard  time.Time
+	epochs map[string]time.Time
 }
 
-// apply takes an event in and gives the lines that people should keep.
-func (s *state) apply(e api.Event) []string {
+// told is what people should be told because of an event.
+type told struct {
+	// lines stay on the screen; steps are for those who see no block.
+	lines, steps []string
+	// output is what nodes print.
+	output []string
+}
+
+// apply takes an event in.
+func (s *state) apply(e api.Event, now time.Time) told {
 	switch e.Type {
+	case run.EventNodeStatus:
+		return s.applyNode(e, now)
 	case run.EventMetric:
 		var p struct {
 			Points []struct {
@@ -36,7 +52,7 @@ func (s *state) apply(e api.Event) []string {
 			} `json:"points"`
 		}
 		if json.Unmarshal(e.Payload, &p) != nil {
-			return nil
+			return told{}
 		}
 		if s.last == nil {
 			s.last = map[string]json.RawMessage{}
@@ -52,9 +68,9 @@ func (s *state) apply(e api.Event) []string {
 			s.step = text.Number(point.Step)
 		}
 	case run.EventRunWarning:
-		return []string{"warning    " + warning(e.Payload)}
+		return told{lines: []string{"warning    " + warning(e.Payload)}}
 	}
-	return nil
+	return told{}
 }
 
 // warning puts a run_warning into words.
@@ -95,7 +111,8 @@ func runningLine(r api.Run) string {
 	return fmt.Sprintf("%s pid %d", word("running"), *r.PID)
 }
 
-// live is the line that updates.
+// live is the block that updates: a line for the run and one for each node
+// that runs.
 func (s *state) live(st text.Style, now time.Time) string {
 	r := s.row
 	if !s.known {
@@ -113,15 +130,28 @@ func (s *state) live(st text.Style, now time.Time) string {
 		return mark + " " + word("running") + " " + phrase.Stopping(r, now)
 	case r.Status.Active():
 		parts := []string{mark + " " + word(string(r.Status)) + " " + text.Duration(phrase.Took(r.Row, now).Truncate(time.Second))}
-		if s.step != "" && s.step != text.Dash {
-			parts = append(parts, "step "+s.step)
+		nodes, training := s.nodeLines(st, now)
+		if n := s.board.Over(); n > 0 {
+			parts = append(parts, text.Plural(n, "node")+" done")
 		}
-		for _, name := range s.series {
-			parts = append(parts, phrase.Clean(name)+" "+text.Number(s.last[name]))
+		if !training { // which shows what matters of its series itself
+			parts = append(parts, s.points()...)
 		}
-		return strings.Join(parts, "  ")
+		return strings.Join(append([]string{strings.Join(parts, "  ")}, nodes...), "\n")
 	}
 	return ""
+}
+
+// points is the last value of each series.
+func (s *state) points() []string {
+	var parts []string
+	if s.step != "" && s.step != text.Dash {
+		parts = append(parts, "step "+s.step)
+	}
+	for _, name := range s.series {
+		parts = append(parts, phrase.Clean(name)+" "+text.Number(s.last[name]))
+	}
+	return parts
 }
 
 // endLine tells how the run ended, without its mark.

@@ -98,6 +98,14 @@ func Stopping(r api.Run, now time.Time) string {
 	return fmt.Sprintf("stopping, %d s left", left)
 }
 
+// Left is "2m left", in the unit that matters.
+func Left(d time.Duration) string {
+	if d < time.Second {
+		return "1s left"
+	}
+	return text.Age(d) + " left"
+}
+
 // Failure is why a run did not succeed, on one line; empty for one that did.
 func Failure(r run.Row) string {
 	why := Clean(r.Error)

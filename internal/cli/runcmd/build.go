@@ -61,13 +61,15 @@ func build(o *Options, f found) (api.SubmitRequest, error) {
 	set("note", o.Note, o.Note != "")
 	set("key", o.Key, o.Key != "")
 	set("hold", true, o.Hold)
+	set("error_mode", o.ErrorMode, o.ErrorMode != "")
+	set("max_retries", o.MaxRetries, o.MaxRetries != 0)
 	set("max_run_seconds", time.Duration(o.TimeLimit).Seconds(), o.TimeLimit > 0)
 	set("after", f.after, len(f.after) > 0)
 	set("target", run.Target{Worker: o.Worker, Devices: o.Devices}, o.Worker != "" || len(o.Devices) > 0)
 	body := api.SubmitRequest{Git: f.git}
 	switch f.kind {
 	case isGraph:
-		body.Graph = f.graph
+		body.Graph, body.Cwd, body.Name = f.graph, f.cwd, graphName(o.File)
 	case isScript:
 		opts["script"] = run.ScriptSpec{
 			Path: f.path, Args: words(o.Args), Env: f.env, Cwd: f.cwd, Interpreter: f.interpreter, Venv: f.venv,

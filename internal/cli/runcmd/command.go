@@ -9,6 +9,7 @@ import (
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/follow"
+	"cdui/internal/cli/graphfile"
 )
 
 // Options is what the command line asks for.
@@ -31,6 +32,11 @@ type Options struct {
 	Hold      bool
 	TimeLimit env.Duration
 
+	// Set, ErrorMode and MaxRetries are for graphs.
+	Set        []string
+	ErrorMode  string
+	MaxRetries int
+
 	Deterministic bool
 	RecordOutputs bool
 	Provenance    bool
@@ -47,6 +53,7 @@ type Options struct {
 // Control is what the command needs of a control plane.
 type Control interface {
 	follow.Source
+	graphfile.Source
 	Submit(ctx context.Context, body api.SubmitRequest) (api.SubmitReply, error)
 	Artifacts(ctx context.Context, id, kind string) (api.Artifacts, error)
 }
@@ -68,7 +75,9 @@ func New(e *env.Env, deps Deps, runF func(context.Context, *Options) error) *cob
 	cmd := &cobra.Command{
 		Use:   "run FILE [flags] [-- ARGS]  |  run [flags] -- COMMAND [ARGS]",
 		Short: "Run a script, a command or a graph, and follow it",
-		Long: `Run a Python script, any command, or a graph (a .json file).
+		Long: `Run a Python script, any command, or a graph (a .json file). A graph is checked
+first: when anything keeps it from running, all of that is said and nothing is
+queued.
 
 It is queued on the control plane and followed until it ends: its output goes to
 stdout, what cdui says to stderr. Ctrl-C leaves it running. The exit code is 0
@@ -76,6 +85,7 @@ when it succeeded and 1 when it did not, unless --exit-code passes its own on.`,
 		Example: `  cdui run train.py -- --lr 3e-4
   cdui run --device cuda:0 --name baseline train.py
   cdui run -- torchrun --nproc-per-node 2 train.py
+  cdui run train.json --set optimizer.lr=3e-4 --set pipeline.train_loop.epochs=5
   cdui run -d -q train.py                    # prints the run's id and returns`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault
@@ -98,6 +108,9 @@ when it succeeded and 1 when it did not, unless --exit-code passes its own on.`,
 	f.StringSliceVar(&o.Devices, "devices", nil, "devices that it needs together, such as cuda:0,cuda:1")
 	f.StringVar(&o.Worker, "worker", "", "where it runs: local, any or a worker's name")
 	f.Int64Var(&o.Seed, "seed", 0, "seed of the random numbers, 0 to 4294967295")
+	f.StringArrayVar(&o.Set, "set", nil, "change a param of a graph: node.param=value, or instance.node.param=value inside a preset; may be repeated")
+	f.StringVar(&o.ErrorMode, "error-mode", "", "when a node of a graph fails: fail_fast, continue without what needs it, or retry (default fail_fast)")
+	f.IntVar(&o.MaxRetries, "max-retries", 0, "how often a failed node is tried again, 0 to 10; means --error-mode retry")
 	f.BoolVar(&o.Deterministic, "deterministic", false, "use deterministic algorithms")
 	f.BoolVar(&o.RecordOutputs, "record-outputs", false, "keep what the nodes put out")
 	f.BoolVar(&o.Provenance, "provenance", false, "record the sources of the nodes")
@@ -141,6 +154,11 @@ func Run(ctx context.Context, e *env.Env, deps Deps, o *Options) error {
 		return err
 	}
 	control := deps.Control()
+	if found.kind == isGraph {
+		if err := checked(ctx, e, control, o, &found); err != nil {
+			return err
+		}
+	}
 	if found.after, err = resolveAfter(ctx, control, o.After); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
+	"cdui/internal/cli/graphfile"
 	"cdui/internal/config"
 	"cdui/internal/pyruntime"
 )
@@ -30,6 +31,9 @@ const (
 // look finds out what the command line means here.
 func look(ctx context.Context, e *env.Env, o *Options) (found, error) {
 	f := found{title: titleOf(o), cwd: absolute(e.Dir, o.Cwd)}
+	if err := o.fits(); err != nil {
+		return f, err
+	}
 	if err := isFolder(f.cwd); err != nil {
 		return f, env.Usagef("--cwd %s: %v", o.Cwd, err)
 	}
@@ -57,9 +61,6 @@ func look(ctx context.Context, e *env.Env, o *Options) (found, error) {
 	if f.kind == isScript {
 		f.interpreter, err = interpreter(ctx, e, o, f.venv)
 		return f, err
-	}
-	if len(o.Args) > 0 {
-		return f, env.Usagef("a graph takes no arguments, but got %q after --", o.Args[0])
 	}
 	return f, nil
 }
@@ -97,8 +98,9 @@ func inspect(path, shown string) (fileKind, json.RawMessage, error) {
 	case !info.Mode().IsRegular():
 		return 0, nil, env.Usagef("%s is no ordinary file", shown)
 	}
-	if strings.EqualFold(filepath.Ext(path), ".json") {
-		return graphFile(path, shown)
+	if isGraphFile(path) {
+		raw, err := graphfile.Read(path, shown)
+		return isGraph, raw, env.AsUsage(err)
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -145,24 +147,6 @@ func asWord(path string) string {
 		return path
 	}
 	return "./" + path
-}
-
-func graphFile(path, shown string) (fileKind, json.RawMessage, error) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return 0, nil, env.Usagef("%s can't be read: %v", shown, errors.Unwrap(err))
-	}
-	var doc map[string]json.RawMessage
-	var syntax *json.SyntaxError
-	err = json.Unmarshal(raw, &doc)
-	switch {
-	case errors.As(err, &syntax):
-		line := 1 + bytes.Count(raw[:min(int(syntax.Offset), len(raw))], []byte("\n"))
-		return 0, nil, env.Usagef("%s is not JSON: line %d: %v", shown, line, err)
-	case err != nil || doc == nil:
-		return 0, nil, env.Usagef("%s is no graph: it is not a JSON object", shown)
-	}
-	return isGraph, raw, nil
 }
 
 // environment is the virtual or conda environment to run in: the one asked

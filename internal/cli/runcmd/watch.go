@@ -62,7 +62,7 @@ func show(ctx context.Context, e *env.Env, deps Deps, control Control, reply api
 		voice = follow.Silent
 	}
 	return follow.Follow(ctx, e, control, follow.Options{
-		ID: reply.RunID, Console: !w.Quiet, JSON: w.JSON, Voice: voice,
+		ID: reply.RunID, Console: !w.Quiet, Texts: !w.Quiet, JSON: w.JSON, Voice: voice,
 		Timeout: time.Duration(w.Timeout), ExitCode: w.ExitCode,
 		Patience: follow.DefaultPatience, Ephemeral: deps.Ephemeral, Display: deps.Display,
 		Artifacts: func(ctx context.Context) (api.Artifacts, error) { return control.Artifacts(ctx, reply.RunID, "") },

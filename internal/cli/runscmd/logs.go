@@ -113,6 +113,8 @@ func Logs(ctx context.Context, e *env.Env, d Deps, o *LogsOptions) error {
 		if !o.Raw && d.Display != nil {
 			fo.Display = display
 		}
+		// Events have no place in the output, so a part of it has none of them.
+		fo.Texts = !o.Raw && !o.Times && o.Since == "" && o.Tail < 0
 		return follow.Follow(ctx, e, c, fo)
 	}
 	return stopped(ctx, dump(ctx, e, c, r.ID, offset, display(e.Style().Colour, false)))
