@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every Go benchmark of the project. Each
+# Runs every Go benchmark of the project, and that of the Python engine. Each
 # prints its baseline, measured in the same run, or the ratio to it. The
 # numbers of one noisy run mean little; the ratios do.
 #
@@ -15,3 +15,8 @@ printf 'cores %s, %s\n' "$(getconf _NPROCESSORS_ONLN)" "$($GO version)"
 # One package at a time: they would measure each other.
 $GO test -p 1 -run '^$' -bench "${BENCH:-.}" -benchtime "${BENCHTIME:-1s}" -benchmem -timeout 60m ./... |
     grep -v -E '^(PASS|\?.*no test files)'
+
+# A node of a graph, in the engine and in a bare loop.
+if [[ engine =~ ${BENCH:-.} ]]; then
+    "$CDUI_TEST_PYTHON" runtime/tests/bench_engine.py
+fi
