@@ -37,7 +37,7 @@ check() {
     $GO vet ./...
     tally $? 0 0 0
     step "generated files"
-    scripts/gen.sh --check
+    PYTHON=$CDUI_TEST_PYTHON scripts/gen.sh --check
     tally $? 0 0 0
 }
 
