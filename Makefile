@@ -15,6 +15,7 @@ GOBUILD  := $(GO) build -buildvcs=false -ldflags '$(LDFLAGS)'
 
 GOLANGCI_VERSION := v2.15.0
 FUZZTIME         ?= 10s
+FAULTS           ?= 100
 SOAK_TIMEOUT     ?= 60m
 
 .PHONY: help
@@ -65,11 +66,11 @@ e2e: ## the end-to-end tests: real binary, real Python, real faults
 	@scripts/test.sh e2e
 
 .PHONY: soak
-soak: ## long fault runs: kill -9 at random points, full disks, cut links
+soak: ## the end-to-end tests at length: FAULTS (100) kills at random points
 	@scripts/deps.sh test
 	@$(MAKE) --no-print-directory build
-	CDUI_TEST_PYTHON="$$(scripts/deps.sh python test)" \
-	    $(GO) test -race -tags soak -run Soak -count 1 -v -timeout $(SOAK_TIMEOUT) ./internal/e2e/...
+	CDUI_FAULTS=$(FAULTS) CDUI_TEST_PYTHON="$$(scripts/deps.sh python test)" \
+	    $(GO) test -v -count 1 -timeout $(SOAK_TIMEOUT) ./internal/e2e/...
 
 .PHONY: fuzz-short
 fuzz-short: ## run each fuzz target for FUZZTIME (10s)

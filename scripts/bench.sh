@@ -9,7 +9,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 GO=${GO:-go}
 CDUI_TEST_PYTHON=${CDUI_TEST_PYTHON:-$(scripts/deps.sh python test)}
-export CDUI_TEST_PYTHON
+# The program as it is shipped, not the test binary, where a package can use it.
+export CDUI_TEST_PYTHON CDUI_BENCH_EXE=$PWD/bin/cdui CDUI_BINARY=$PWD/bin/cdui
 
 printf 'cores %s, %s\n' "$(getconf _NPROCESSORS_ONLN)" "$($GO version)"
 # One package at a time: they would measure each other.
