@@ -4,7 +4,7 @@ package examples
 
 import "embed"
 
-// FS holds digits/train.py and its data.
+// FS holds the digits example, as a script and as a graph, and its data.
 //
-//go:embed digits/train.py digits/digits.csv.gz
+//go:embed digits/train.py digits/graph.json digits/digits.csv.gz
 var FS embed.FS

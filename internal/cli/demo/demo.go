@@ -1,5 +1,6 @@
 // Package demo is `cdui demo`: a throw-away control plane, the digits example
-// trained under it, its accuracy and a chart of its loss. It keeps nothing.
+// trained under it, as a script and as a graph, with a chart of the loss and
+// both accuracies. It keeps nothing.
 package demo
 
 import (
@@ -47,8 +48,8 @@ func New(e *env.Env, d Deps, runF func(context.Context, *Options) error) *cobra.
 		Use:   "demo",
 		Short: "Train a small network on real data, from nothing to its result",
 		Long: `Start a control plane in a throw-away folder, train a small network on 1,797 real
-images of handwritten digits under it, show the accuracy and a chart of the loss,
-and take everything away again. It needs a Python with PyTorch.`,
+images of handwritten digits under it, once as a script and once as a graph, show a
+chart of the loss and both accuracies, and take everything away again. It needs a Python with PyTorch.`,
 		Example: `  cdui demo
   cdui demo --python /usr/bin/python3`,
 		Args: env.Args(0, 0, ""),
@@ -85,7 +86,7 @@ func run(ctx context.Context, e *env.Env, d Deps, o *Options) (err error) {
 	}
 	e.Say("a control plane of its own, in %s", dir)
 	e.Say("%s, torch %s", python, torch)
-	cp, err := open(ctx, e, d, dir)
+	cp, err := open(ctx, e, d, dir, python)
 	if err != nil {
 		return err
 	}
@@ -93,42 +94,63 @@ func run(ctx context.Context, e *env.Env, d Deps, o *Options) (err error) {
 	return train(ctx, cp, d, o, dir, python, started)
 }
 
+// train runs the example in both of its forms.
 func train(ctx context.Context, cp *plane, d Deps, o *Options, dir, python string, started time.Time) error {
 	e := cp.env
 	deps := d.Run
 	deps.Ephemeral = true
 	deps.Control = func() runcmd.Control { return cp.client }
-	err := runcmd.Run(ctx, e, deps, &runcmd.Options{
+	watch := runcmd.Watch{Wait: true}
+	script, err := once(ctx, cp, deps, &runcmd.Options{
 		File: filepath.Join(dir, "examples", "digits", "train.py"), Name: "digits", Device: o.Device, Python: python,
-		Cwd: filepath.Join(dir, "examples", "digits"), Watch: runcmd.Watch{Wait: true},
-	})
-	var exit *env.Exit
-	switch {
-	case errors.As(err, &exit) && ctx.Err() != nil:
-		e.Say("the demo ends, and its training with it")
-		return err
-	case err != nil:
-		return err
-	}
-	list, err := cp.client.Runs(ctx, client.ListFilter{Limit: 1})
-	if err != nil {
-		return err
-	}
-	r := list.Runs[0]
-	loss, err := cp.client.Metrics(ctx, r.ID, "train_loss")
+		Cwd: filepath.Join(dir, "examples", "digits"), Watch: watch,
+	}, "accuracy")
 	if err != nil {
 		return err
 	}
 	e.Print("")
-	if err := runscmd.Plot(e, loss); err != nil {
+	e.Say("the same as a graph of nodes, examples/digits/graph.json")
+	graph, err := once(ctx, cp, deps, &runcmd.Options{
+		File: filepath.Join(dir, "examples", "digits", "graph.json"), Name: "digits graph", Device: o.Device, SeedSet: true,
+		Cwd: dir, Watch: watch,
+	}, "eval_accuracy")
+	if err != nil {
 		return err
 	}
-	accuracy, ok := r.FinalMetrics["accuracy"]
-	if !ok {
-		return env.Failed("the training ended without an accuracy in its metrics")
-	}
-	e.Print("\naccuracy %s   %s from nothing to here", text.Number(accuracy), text.Duration(e.Now().Sub(started)))
+	e.Print("\naccuracy %s as a script, %s as a graph   %s from nothing to here", script, graph, text.Duration(e.Now().Sub(started)))
 	return nil
+}
+
+// once runs one form of the example, draws its loss and gives its accuracy,
+// which is the last value of a series.
+func once(ctx context.Context, cp *plane, deps runcmd.Deps, o *runcmd.Options, series string) (string, error) {
+	err := runcmd.Run(ctx, cp.env, deps, o)
+	var exit *env.Exit
+	switch {
+	case errors.As(err, &exit) && ctx.Err() != nil:
+		cp.env.Say("the demo ends, and its training with it")
+		return "", err
+	case err != nil:
+		return "", err
+	}
+	list, err := cp.client.Runs(ctx, client.ListFilter{Limit: 1})
+	if err != nil {
+		return "", err
+	}
+	r := list.Runs[0]
+	loss, err := cp.client.Metrics(ctx, r.ID, "train_loss")
+	if err != nil {
+		return "", err
+	}
+	cp.env.Print("")
+	if err := runscmd.Plot(cp.env, loss); err != nil {
+		return "", err
+	}
+	accuracy, ok := r.FinalMetrics[series]
+	if !ok {
+		return "", env.Failed("the training ended without %s in its metrics", series)
+	}
+	return text.Number(accuracy), nil
 }
 
 // plane is the demo's control plane, in this process.
@@ -140,7 +162,7 @@ type plane struct {
 }
 
 // open starts the control plane and waits until it answers.
-func open(ctx context.Context, e *env.Env, d Deps, dir string) (*plane, error) {
+func open(ctx context.Context, e *env.Env, d Deps, dir, python string) (*plane, error) {
 	dataDir := filepath.Join(dir, "data")
 	log, err := os.OpenFile(filepath.Join(dir, "server.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -152,7 +174,10 @@ func open(ctx context.Context, e *env.Env, d Deps, dir string) (*plane, error) {
 	own.Environ = withoutSettings(e.Environ)
 	serving := own
 	serving.Err = log
-	vs := config.Load(config.Sources{Flags: map[string]string{config.Home: dataDir, config.Listen: own.Flags.Listen}, Getenv: own.Getenv})
+	vs := config.Load(config.Sources{
+		Flags:  map[string]string{config.Home: dataDir, config.Listen: own.Flags.Listen, config.Python: python},
+		Getenv: own.Getenv,
+	})
 	ready := make(chan api.ServerInfo, 1)
 	p := &plane{env: &own, log: log, done: make(chan error, 1)}
 	go func() {

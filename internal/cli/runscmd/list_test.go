@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +13,7 @@ import (
 	"cdui/internal/cli/clitest"
 	"cdui/internal/cli/runscmd"
 	"cdui/internal/cli/text"
+	"cdui/internal/run"
 )
 
 // execute runs a command of the package against e.
@@ -127,9 +129,26 @@ func TestShow(t *testing.T) {
 	failed := list.Runs[4]
 	failed.Facts = json.RawMessage(`{"exit":{"code":1,"signal":null},"isolation":"keeper","peak_memory":{"cuda:1":{"mib":6246,"exact":true}},"output_tail":"Traceback\nCUDA out of memory\u001b[31m\n","killed":[{"pid":7,"name":"python"}]}`)
 	failed.Options.Command = nil
+	graph := json.RawMessage(`{"nodes":[{"id":"start","type":"Start"},{"id":"hint","type":"note"},{"id":"train","type":"TrainingLoop"},{"id":"conv","type":"Conv2d"},{"id":"later","type":"Print"}],"edges":[]}`)
+	events := api.Events{Cursor: 5}
+	for i, payload := range []string{
+		`{"node_id":"start","status":"running"}`, `{"node_id":"start","status":"completed"}`, `{"node_id":"train","status":"running"}`,
+		`{"node_id":"train","status":"progress","outputs":[{"output_kind":"progress","progress":{"event":"epoch","epoch":7,"total_epochs":10,"loss":0.1235,"lr":0.001}}]}`,
+		`{"node_id":"conv","status":"error","error":"ValueError: too deep","error_type":"ValueError"}`,
+	} {
+		at := clitest.Now().Add(time.Duration(i)*time.Second - 12*time.Minute)
+		events.Events = append(events.Events, api.Event{Cursor: int64(i + 1), Type: run.EventNodeStatus, Payload: json.RawMessage(payload), TS: at})
+	}
+	for i := range list.Runs {
+		list.Runs[i].LastCursor = &events.Cursor
+	}
+	list.Runs[0].Active = true
+	failed.LastCursor = &events.Cursor
 	for name, r := range map[string]api.Run{"running": list.Runs[0], "held": list.Runs[2], "succeeded": list.Runs[3], "failed": failed} {
 		e := clitest.New(t, 80)
-		e.Serve(t, map[string]clitest.Reply{"GET /api/runs/x": {Body: r}})
+		e.Serve(t, map[string]clitest.Reply{
+			"GET /api/runs/x": {Body: r}, "GET /api/runs/" + r.ID + "/graph": {Body: graph}, "GET /api/runs/" + r.ID + "/events": {Body: events},
+		})
 		if err := execute(t, e, "show", "x"); err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,8 @@ func newShow(e *env.Env, d Deps) *cobra.Command {
 }
 
 func show(ctx context.Context, e *env.Env, d Deps, id string, asJSON bool) error {
-	r, err := d.Client().Run(ctx, id)
+	c := d.Client()
+	r, err := c.Run(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -53,6 +54,9 @@ func show(ctx context.Context, e *env.Env, d Deps, id string, asJSON bool) error
 		}
 	}
 	if err := t.Write(e.Out, style); err != nil {
+		return err
+	}
+	if err := showNodes(ctx, e, c, r); err != nil {
 		return err
 	}
 	if tail := phrase.OutputTail(r.Row); tail != "" && r.Status != run.Succeeded {
@@ -112,6 +116,8 @@ func more(r api.Run) []field {
 	if o.Seed != nil {
 		add("seed", strconv.FormatInt(*o.Seed, 10), true)
 	}
+	add("error mode", o.ErrorMode, o.ErrorMode != "" && o.ErrorMode != "fail_fast")
+	add("retries", strconv.Itoa(o.MaxRetries), o.MaxRetries > 0)
 	add("tags", strings.Join(o.Tags, ", "), len(o.Tags) > 0)
 	add("note", o.Note, o.Note != "")
 	add("key", o.Key, o.Key != "")
