@@ -3,11 +3,12 @@ import hashlib
 import random
 import subprocess
 import threading
+import weakref
 
 import pytest
 
 from cdui import engine, seeding
-from cdui.node import Port, derive_seed
+from cdui.node import Param, Port, derive_seed
 from conftest import PYTHON, ROOT
 from engines import failing, graph, node, run
 
@@ -149,6 +150,41 @@ def test_out_of_memory_ends_a_fail_fast_run_as_such():
     bad, _ = failing(MemoryError())
     ran = run(BRANCHES, bad)
     assert (ran.outcome.status, ran.outcome.end_class, ran.outcome.error_type) == ("failed", "out_of_memory", "NodeOOMError")
+
+
+def test_a_failed_node_holds_on_to_nothing():
+    class Big:
+        pass
+
+    seen = []
+
+    def execute(self, inputs, params):
+        big = Big()
+        seen.append(weakref.ref(big))
+        raise MemoryError(big.__class__.__name__)
+
+    ran = run(graph([("n", "Fails"), ("v", "Value")], levels=[["n"], ["v"]]), node("Fails", execute), error_mode="continue")
+    assert ran.statuses("n") == ["running", "error"] and seen[0]() is None
+
+
+def test_the_runs_card_is_what_cuda_and_auto_mean(monkeypatch):
+    asked = []
+    monkeypatch.setattr(engine.devices, "resolve", lambda name, warn, auto="": asked.append((name, auto)) or "cpu")
+    for name in ("cuda", "auto", "cuda:0", "cpu", None):
+        run(graph([("v", "Value")]), device=name, devices=["cuda:1"])
+    assert asked == [("cuda:1", ""), ("cuda:1", ""), ("cuda:0", ""), ("cpu", ""), ("cpu", "")]
+
+
+def test_inputs_go_to_the_device_of_the_node_unless_it_aligns_them_itself(monkeypatch):
+    moved = []
+    monkeypatch.setattr(engine.devices, "resolve", lambda name, warn, auto="": auto if name == "auto" else name)
+    monkeypatch.setattr(engine.devices, "move", lambda value, device: moved.append(device) or value)
+    params = classmethod(lambda cls: [Param("device", "select", "auto")])
+    takes = node("Takes", lambda self, inputs, params: {}, params=params)
+    host = node("Host", lambda self, inputs, params: {}, params=params, align_inputs=False)
+    edges = [f"v.value>{i}.x" for i in "abc"]
+    run(graph([("v", "Value"), ("a", "Takes"), ("b", "Takes", {"device": "mps"}), ("c", "Host")], edges), takes, host, max_parallel=1)
+    assert moved == ["cpu", "mps"]
 
 
 @pytest.mark.parametrize("result, words", [(None, "a NoneType, not a dict"), ([1], "a list, not a dict")])
