@@ -1,7 +1,7 @@
 // Package shim is the program that owns one run: `cdui shim`.
 //
-// It is started detached by package shimhost, with its listening socket and a
-// locked lock file as inherited descriptors, and outlives whoever started it.
+// It is started detached by package shimhost, with its listening socket and its
+// locked shim.json as inherited descriptors, and outlives whoever started it.
 // It takes one assignment over the socket, starts the child, numbers what the
 // child reports into the spool, stores what it prints, stops it when asked to,
 // and leaves no process of the run behind. The lock is held for its life and

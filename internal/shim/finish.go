@@ -103,7 +103,7 @@ func (r *shimRun) awaitLastAck() bool {
 			return false
 		}
 	}
-	return r.host != nil
+	return r.acked >= r.sink.last()
 }
 
 // tidy lets go of what the run held. A stuck process keeps its pipes; the

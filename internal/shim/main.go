@@ -54,13 +54,16 @@ func Main(args []string) int {
 
 // serve runs the shim proper on the inherited descriptors.
 func serve(start wire.Start, iso *isolation.Group, log *slog.Logger) error {
+	// The lock is held until this process is gone.
 	syscall.CloseOnExec(wire.LockFD)
+	note := os.NewFile(wire.LockFD, wire.NoteFile)
+	defer note.Close()
 	ln, err := inheritListener()
 	if err != nil {
 		return err
 	}
 	defer ln.Close()
-	r := newRun(start, iso, log)
+	r := newRun(start, iso, note, log)
 	r.signals = make(chan os.Signal, 1)
 	signal.Notify(r.signals, syscall.SIGTERM, syscall.SIGINT)
 	shrugOff(syscall.SIGHUP, syscall.SIGPIPE)

@@ -42,6 +42,7 @@ const (
 type shimRun struct {
 	start wire.Start
 	iso   *isolation.Group
+	note  *os.File
 	log   *slog.Logger
 
 	hosts      *hosts
@@ -86,8 +87,8 @@ type shimRun struct {
 	drainBy time.Time
 }
 
-func newRun(start wire.Start, iso *isolation.Group, log *slog.Logger) *shimRun {
-	return &shimRun{start: start, iso: iso, log: log, giveUpAt: time.Now().Add(start.AssignWait)}
+func newRun(start wire.Start, iso *isolation.Group, note *os.File, log *slog.Logger) *shimRun {
+	return &shimRun{start: start, iso: iso, note: note, log: log, giveUpAt: time.Now().Add(start.AssignWait)}
 }
 
 // loop serves the host and the child until the run has ended and is recorded.
@@ -229,7 +230,7 @@ func (r *shimRun) assign(a protocol.Assignment) error {
 	}
 	r.log = r.log.With("run_id", a.RunID)
 	r.began = time.Now()
-	if err := wire.WriteNote(r.start.Dir, wire.Note{
+	if err := wire.WriteNote(r.note, wire.Note{
 		RunID: a.RunID, Attempt: a.Attempt, State: wire.Assigned, Isolation: r.iso.Way(),
 		Shim: r.iso.Self(), StartedAt: r.began.UTC(),
 	}); err != nil {

@@ -152,7 +152,7 @@ func startShim(t *testing.T, dir string) (conn interface {
 		t.Fatal(err)
 	}
 	defer lnFile.Close()
-	lock, err := os.Create(filepath.Join(dir, wire.LockFile))
+	lock, err := os.Create(filepath.Join(dir, wire.NoteFile))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,8 @@ func TestC4_AStrangerWithTheSavedPidIsLeftAlone(t *testing.T) {
 		} {
 			n := note
 			edit(&n.Shim)
-			if err := wire.WriteNote(filepath.Join(dir, a.RunID), n); err != nil {
+			path := filepath.Join(dir, a.RunID, wire.NoteFile)
+			if err := os.WriteFile(path, []byte(mustJSON(n)), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			h := newHost(t, shimhost.Config{Dir: dir, Isolate: way})
@@ -287,7 +288,7 @@ func TestAShimWithoutAnAssignmentNeverStarted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "locked", "lock"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "locked", wire.NoteFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	found, err := h.Find(t.Context())

@@ -16,7 +16,6 @@ import (
 const (
 	SocketFile = "sock"
 	ReportFile = "report"
-	LockFile   = "lock"
 	NoteFile   = "shim.json"
 	ExitFile   = "exit.json"
 	ExitDraft  = "exit.tmp"
@@ -50,7 +49,8 @@ type Identity struct {
 }
 
 // Note is shim.json: who works on the run, and how far it came. It holds no
-// secret, and never the environment.
+// secret, and never the environment. The file is also the run's lock: it is
+// held for as long as the shim lives, whatever it says.
 type Note struct {
 	V         int       `json:"v"`
 	RunID     string    `json:"run_id"`
@@ -74,15 +74,16 @@ type Exit struct {
 // ExitBytes is the room that is kept on disk for exit.json.
 const ExitBytes = 16 << 10
 
-// WriteNote writes dir's shim.json. It is written once in a shim's life, in one
-// piece: until then the file is missing or empty, which says the same.
-func WriteNote(dir string, n Note) error {
+// WriteNote writes the note into shim.json. It is written once in a shim's
+// life, in one piece: until then the file is missing or empty, which says the
+// same.
+func WriteNote(f *os.File, n Note) error {
 	n.V = Version
 	b, err := json.Marshal(n)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", NoteFile, err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, NoteFile), append(b, '\n'), 0o600); err != nil {
+	if _, err := f.WriteAt(append(b, '\n'), 0); err != nil {
 		return fmt.Errorf("write %s: %w", NoteFile, err)
 	}
 	return nil

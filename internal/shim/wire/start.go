@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The descriptors that a shim inherits: its listening socket, the locked lock
-// file, and for a shim below a keeper the read end of the keeper's pipe.
+// The descriptors that a shim inherits: its listening socket, the locked
+// shim.json, and for a shim below a keeper the read end of the keeper's pipe.
 const (
 	ListenerFD = 3
 	LockFD     = 4
