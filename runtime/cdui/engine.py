@@ -32,8 +32,6 @@ class Settings(NamedTuple):
 
     run_id: str = ""
     device: str = "cpu"
-    #: The cards that the run was given; the first is what auto and cuda mean.
-    devices: Sequence[str] = ()
     seed: int | None = None
     deterministic: bool = False
     record_outputs: bool = False
@@ -115,7 +113,7 @@ class Engine:
         """Runs all levels. Node errors end up in the outcome, not in the caller."""
         if self.settings.deterministic:
             make_deterministic()
-        self.device = self._run_device()
+        self.device = devices.resolve(self.settings.device, self.reporter.warn)
         devices.use(self.device)
         workers = 1 if self.settings.seed is not None else max(1, self.settings.max_parallel)
         # Of a card, too, each thread has a current one of its own.
@@ -142,11 +140,6 @@ class Engine:
 
     def _outcome(self, status: str, error: str = "", error_type: str = "", end_class: str = "") -> Outcome:
         return Outcome(status, error, error_type, end_class, self._captured, self._api_outputs)
-
-    def _run_device(self) -> str:
-        given = next((d for d in self.settings.devices if d.startswith("cuda:")), "")
-        wanted = str(self.settings.device or "cpu").strip().lower()
-        return devices.resolve(given if given and wanted in ("auto", "cuda") else wanted, self.reporter.warn)
 
     def _run_node(self, node_id: str) -> None:
         if self.stopping():

@@ -41,7 +41,7 @@ def settings_of(given: dict) -> Settings:
     """The engine's settings from the assign line; unknown options are for
     others."""
     options = {k: v for k, v in (given.get("options") or {}).items() if k in Settings._fields and v is not None}
-    for name in ("run_id", "data_root", "search_dirs", "devices", "max_parallel", "api_inputs"):
+    for name in ("run_id", "data_root", "search_dirs", "max_parallel", "api_inputs"):
         if given.get(name) is not None:
             options[name] = given[name]
     return Settings(**options)

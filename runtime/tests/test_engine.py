@@ -167,14 +167,6 @@ def test_a_failed_node_holds_on_to_nothing():
     assert ran.statuses("n") == ["running", "error"] and seen[0]() is None
 
 
-def test_the_runs_card_is_what_cuda_and_auto_mean(monkeypatch):
-    asked = []
-    monkeypatch.setattr(engine.devices, "resolve", lambda name, warn, auto="": asked.append((name, auto)) or "cpu")
-    for name in ("cuda", "auto", "cuda:0", "cpu", None):
-        run(graph([("v", "Value")]), device=name, devices=["cuda:1"])
-    assert asked == [("cuda:1", ""), ("cuda:1", ""), ("cuda:0", ""), ("cpu", ""), ("cpu", "")]
-
-
 def test_inputs_go_to_the_device_of_the_node_unless_it_aligns_them_itself(monkeypatch):
     moved = []
     monkeypatch.setattr(engine.devices, "resolve", lambda name, warn, auto="": auto if name == "auto" else name)
