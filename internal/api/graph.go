@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"cdui/internal/graph/finding"
+	"cdui/internal/graph/function"
 )
 
 // Paths of what is said of graphs, node types and presets.
@@ -79,4 +80,11 @@ type FunctionError struct {
 // FunctionTiming is how long a call took.
 type FunctionTiming struct {
 	TotalS float64 `json:"total_s"`
+}
+
+// ContractReply is the reply to GET /api/graph/contract/{name}.
+type ContractReply struct {
+	Inputs   []function.Input   `json:"inputs"`
+	Outputs  []function.Output  `json:"outputs"`
+	Problems []function.Problem `json:"problems"`
 }

@@ -158,7 +158,7 @@ type RunState struct {
 // RerunRequest changes parts of a copy. Args replaces a script's or command's
 // arguments; Options overrides single option keys.
 type RerunRequest struct {
-	Args    []string                   `json:"args,omitempty"`
+	Args    []string                   `json:"args"`
 	Options map[string]json.RawMessage `json:"options,omitempty"`
 	Name    *string                    `json:"name,omitempty"`
 }

@@ -146,7 +146,7 @@ func (s *server) compose(folder *folder) error {
 		},
 	})
 	s.runs = runs.New(runs.Config{
-		Store: s.store, Executor: s.exec, Limits: s.cfg.Limits, Devices: s.inventory, PayloadCap: s.cfg.PayloadCap,
+		Store: s.store, Executor: s.exec, Limits: s.cfg.Limits, Devices: s.inventory, Catalog: s.Catalog, PayloadCap: s.cfg.PayloadCap,
 		Grace: s.cfg.Grace, Interactive: s.cfg.Interactive, Notify: s.hub.Notify, Logger: s.log,
 	})
 	return nil

@@ -60,6 +60,8 @@ func (s *Server) routes() []route {
 		{method: "POST", path: api.PathRunRerun, doc: "Submit a copy of a run", request: api.RerunRequest{}, response: api.SubmitReply{}, call: s.rerun},
 		{method: "GET", path: api.PathQueue, doc: "Every queue key with its order and reasons", response: api.Queue{}, call: s.queue},
 		{method: "POST", path: api.PathGraphValidate, reads: true, doc: "All findings of a graph", response: api.ValidateReply{}, call: s.validateGraph},
+		{method: "GET", path: api.PathGraphContract, doc: "What a stored graph takes and gives", response: api.ContractReply{}, call: s.graphContract},
+		{method: "POST", path: api.PathGraphRun, doc: "Call a stored graph as a function", request: api.FunctionRequest{}, response: api.FunctionReply{}, serve: s.graphRun},
 		{method: "GET", path: api.PathNodes, doc: "The node types", response: []catalog.Definition{}, call: s.nodes},
 		{method: "GET", path: api.PathPresets, doc: "The presets", response: []catalog.Preset{}, call: s.presets},
 		{method: "GET", path: api.PathDBCheck, doc: "Check the database", response: api.DBCheck{}, call: s.dbCheck},

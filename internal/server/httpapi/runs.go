@@ -60,13 +60,18 @@ func (s *Server) listRuns(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := api.RunList{Runs: make([]api.Run, 0, len(rows)), Total: total, Limit: f.Limit, Offset: f.Offset}
-	for _, row := range rows {
-		v, err := s.view(r, row)
-		if err != nil {
-			return nil, err
-		}
-		out.Runs = append(out.Runs, v)
+	ids := make([]string, len(rows))
+	for i, row := range rows {
+		ids[i] = row.ID
+	}
+	final, err := s.cfg.Store.FinalMetricsOf(r.Context(), ids)
+	if err != nil {
+		return nil, err
+	}
+	out := api.RunList{Runs: make([]api.Run, len(rows)), Total: total, Limit: f.Limit, Offset: f.Offset}
+	for i, row := range rows {
+		out.Runs[i] = s.cfg.Runs.View(row)
+		out.Runs[i].FinalMetrics = final[row.ID]
 	}
 	return out, nil
 }

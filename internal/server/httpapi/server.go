@@ -20,6 +20,7 @@ import (
 // Runs is what the API asks of the run service.
 type Runs interface {
 	Submit(ctx context.Context, user string, requests ...api.SubmitRequest) ([]api.SubmitReply, error)
+	Call(ctx context.Context, user string, req api.SubmitRequest, inputs map[string]json.RawMessage) (api.SubmitReply, error)
 	Cancel(ctx context.Context, id string, grace time.Duration, force bool) (api.CancelReply, error)
 	Hold(ctx context.Context, id string) (api.RunState, error)
 	Release(ctx context.Context, id string) (api.RunState, error)

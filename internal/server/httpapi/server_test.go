@@ -35,6 +35,7 @@ const secret = "let me in"
 type idle struct {
 	mu       sync.Mutex
 	attempts map[string]int
+	taken    map[string]bool
 	sink     runs.Sink
 }
 
@@ -79,14 +80,15 @@ func (w *site) Console(id string) *console.Reader { return console.NewReader(fil
 func (w *site) Forget(id string)                  { _ = os.RemoveAll(filepath.Join(w.dir, id)) }
 
 func newSite(t *testing.T) *site {
-	w := &site{t: t, dir: t.TempDir(), exec: &idle{attempts: map[string]int{}}}
+	w := &site{t: t, dir: t.TempDir(), exec: &idle{attempts: map[string]int{}, taken: map[string]bool{}}}
 	st, err := store.Open(context.Background(), store.Config{Path: filepath.Join(w.dir, "cdui.db")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	hub := &feed.Hub{}
 	svc := runs.New(runs.Config{
-		Store: st, Executor: w.exec, Limits: scheduler.Limits{GPU: 1, CPU: 2}, PayloadCap: 1 << 17, Notify: hub.Notify,
+		Catalog: w.Catalog,
+		Store:   st, Executor: w.exec, Limits: scheduler.Limits{GPU: 1, CPU: 2}, PayloadCap: 1 << 17, Interactive: 2, Notify: hub.Notify,
 		Devices: func() device.Inventory { return device.Inventory{{Device: "cpu", Kind: "cpu"}} }, Grace: time.Second,
 	})
 	w.st = st

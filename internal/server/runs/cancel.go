@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"cdui/internal/api"
@@ -44,7 +45,12 @@ func (s *Service) Cancel(ctx context.Context, id string, grace time.Duration, fo
 		return api.CancelReply{RunID: id, Status: row.Status}, nil
 	}
 	if e.phase == waiting {
-		return s.cancelWaiting(ctx, e)
+		s.mu.Unlock()
+		status, err := s.leave(ctx, e, run.CancelWaiting, run.EndCancel, "")
+		if errors.Is(err, errMoved) {
+			return s.Cancel(ctx, id, grace, force) // it was placed in that moment
+		}
+		return api.CancelReply{RunID: id, Status: status, Cancelled: err == nil}, err
 	}
 	e.cancel = &cancelOrder{grace: grace, force: force}
 	if e.phase == executing {
@@ -66,20 +72,30 @@ func (s *Service) Cancel(ctx context.Context, id string, grace time.Duration, fo
 	return api.CancelReply{RunID: id, Status: status, Cancelled: true, GraceS: grace.Seconds()}, nil
 }
 
-// cancelWaiting ends a run that has no child. It is called with mu held and
-// lets go of it.
-func (s *Service) cancelWaiting(ctx context.Context, e *entry) (api.CancelReply, error) {
-	status, _ := run.Next(e.row.Status, run.CancelWaiting)
+// errMoved: the run waits no more.
+var errMoved = errors.New("the run does not wait any more")
+
+// leave ends a run that has no child.
+func (s *Service) leave(ctx context.Context, e *entry, signal run.Signal, class run.EndClass, text string) (run.Status, error) {
+	s.mu.Lock()
+	status, ok := run.Next(e.row.Status, signal)
+	if !ok || e.phase != waiting {
+		s.mu.Unlock()
+		return e.row.Status, errMoved
+	}
 	e.phase = ending
 	s.dequeue(e)
 	s.mu.Unlock()
 	s.schedule()
 
-	ts, class := now(), run.EndCancel
+	ts := now()
+	patch := &store.Patch{Status: &status, EndClass: &class, FinishedAt: &ts, Error: &text}
+	if signal == run.CancelWaiting {
+		patch.CancelRequestedAt = &ts
+	}
 	_, err := s.cfg.Store.Apply(ctx, store.Change{
-		RunID: e.row.ID, RequireActive: true, End: true,
-		Patch:  &store.Patch{Status: &status, EndClass: &class, FinishedAt: &ts, CancelRequestedAt: &ts},
-		Events: []store.Event{terminalEvent(status, protocol.Finished{}, ts)},
+		RunID: e.row.ID, RequireActive: true, End: true, Patch: patch,
+		Events: []store.Event{terminalEvent(status, protocol.Finished{Error: text}, ts)},
 	})
 	if err != nil {
 		s.mu.Lock()
@@ -87,17 +103,18 @@ func (s *Service) cancelWaiting(ctx context.Context, e *entry) (api.CancelReply,
 		s.mu.Unlock()
 		s.settleAfter(ctx, e.row.ID)
 		s.schedule()
-		return api.CancelReply{}, storeError(err)
+		return run.Queued, storeError(err)
 	}
 	s.mu.Lock()
-	e.row.Status, e.row.EndClass, e.row.FinishedAt, e.row.CancelRequestedAt = status, class, &ts, &ts
+	e.row.Status, e.row.EndClass, e.row.FinishedAt, e.row.Error = status, class, &ts, text
+	e.row.CancelRequestedAt = patch.CancelRequestedAt
 	delete(s.runs, e.row.ID)
 	row := e.row
 	s.mu.Unlock()
 	s.cfg.Notify(row.ID)
 	s.cfg.Ended(row)
 	s.settleDependents(ctx, row.ID)
-	return api.CancelReply{RunID: row.ID, Status: status, Cancelled: true}, nil
+	return status, nil
 }
 
 // forwardCancel passes the order on to the executor. The caller holds mu.

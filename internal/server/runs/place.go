@@ -69,11 +69,13 @@ func (s *Service) place(e *entry) {
 		e.row.StartedAt = &started
 	}
 	e.recorded = 0
-	job := s.job(e)
+	job, err := s.job(e)
 	s.mu.Unlock()
 	s.cfg.Notify(row.ID)
-
-	if err := s.cfg.Executor.Start(s.ctx, job, s); err != nil {
+	if err == nil {
+		err = s.cfg.Executor.Start(s.ctx, job, s)
+	}
+	if err != nil {
 		if s.ctx.Err() != nil {
 			return // the next process finds the row running without a child and places it again
 		}
@@ -121,10 +123,13 @@ func (s *Service) NeverStarted(ctx context.Context, runID string, attempt int) e
 	defer e.record.Unlock()
 	s.mu.Lock()
 	next, ok := run.Next(e.row.Status, run.Requeue)
-	cancelled := e.cancel != nil
+	cancelled, lost := e.cancel != nil, e.hadSecrets() && e.vault.Empty()
 	s.mu.Unlock()
 	if cancelled {
 		return s.end(ctx, e, attempt, protocol.Finished{Status: string(run.Cancelled), EndClass: string(run.EndCancel)}, 0)
+	}
+	if lost {
+		return s.end(ctx, e, attempt, protocol.Finished{Status: string(run.Interrupted), EndClass: string(run.EndServer), Error: secretsGone}, 0)
 	}
 	if !ok {
 		return ErrGone

@@ -9,8 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"cdui/internal/catalog"
 	"cdui/internal/device"
 	"cdui/internal/graph"
+	"cdui/internal/graph/secret"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
@@ -78,8 +80,9 @@ type Config struct {
 	Store    Store
 	Executor Executor
 	Limits   scheduler.Limits
-	// Devices gives the machine's present inventory.
+	// Devices gives the machine's present inventory, Catalog the node types.
 	Devices    func() device.Inventory
+	Catalog    func(ctx context.Context) *catalog.Catalog
 	PayloadCap int
 	Grace      time.Duration
 	// Interactive is how many runs of the interactive lane may execute at once.
@@ -134,7 +137,9 @@ type entry struct {
 	record   sync.Mutex
 	recorded uint64
 
-	inputs   map[string]json.RawMessage
+	inputs map[string]json.RawMessage
+	// vault holds what secret params were set to; the stored graph has blanks.
+	vault    secret.Vault
 	cancel   *cancelOrder
 	deadline time.Time
 	pid      int
@@ -181,13 +186,23 @@ func (s *Service) Load(ctx context.Context) error {
 	}
 	s.RefreshDevices()
 	var jobs []Job
+	var gone []*entry
 	for _, row := range rows {
 		e, err := s.adopt(row)
 		if err != nil {
 			return fmt.Errorf("load run %s: %w", row.ID, err)
 		}
-		if e.phase == executing && !e.interactive() {
-			jobs = append(jobs, s.job(e))
+		switch {
+		case e.phase == waiting && e.hadSecrets():
+			gone = append(gone, e)
+		case e.phase == executing && !e.interactive():
+			// It was handed its secrets when it started.
+			jobs = append(jobs, Job{Row: e.row, Program: e.program, Grace: s.cfg.Grace})
+		}
+	}
+	for _, e := range gone {
+		if err := s.forgetSecrets(ctx, e); err != nil {
+			return fmt.Errorf("end run %s: %w", e.row.ID, err)
 		}
 	}
 	for _, row := range rows {
@@ -269,8 +284,14 @@ func pidIn(facts json.RawMessage) int {
 	return f.PID
 }
 
-func (s *Service) job(e *entry) Job {
-	return Job{Row: e.row, Program: e.program, Grace: s.cfg.Grace, Inputs: e.inputs}
+// job hands out a run with its secrets back in place. The caller holds mu.
+func (s *Service) job(e *entry) (Job, error) {
+	job := Job{Row: e.row, Program: e.program, Grace: s.cfg.Grace, Inputs: e.inputs}
+	var err error
+	if job.Row.Graph, err = secret.Restore(e.row.Graph, e.vault); err != nil {
+		return Job{}, fmt.Errorf("run %s: %w", e.row.ID, err)
+	}
+	return job, nil
 }
 
 // RefreshDevices makes slots of the machine's present devices. A device that

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cdui/internal/api"
+	"cdui/internal/catalog"
 	"cdui/internal/device"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
@@ -122,8 +123,13 @@ func (w *world) start() {
 	}
 	w.st, w.exec = st, newExecutor()
 	inv := device.Inventory{{Device: "cpu", Kind: "cpu"}, {Device: "cuda:0", Kind: "cuda"}, {Device: "cuda:1", Kind: "cuda", Index: 1}}
+	cat, err := catalog.Builtin()
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	w.svc = runs.New(runs.Config{
-		Store: w.wrap(st), Executor: w.exec, Limits: scheduler.Limits{GPU: 1, CPU: 2}, PayloadCap: 1 << 17,
+		Catalog: func(context.Context) *catalog.Catalog { return cat },
+		Store:   w.wrap(st), Executor: w.exec, Limits: scheduler.Limits{GPU: 1, CPU: 2}, PayloadCap: 1 << 17,
 		Devices: func() device.Inventory { return inv }, Grace: 30 * time.Second, Interactive: 2,
 	})
 	if err := w.svc.Load(context.Background()); err != nil {

@@ -22,14 +22,38 @@ import (
 // *api.Error; one that belongs to an entry of a bulk names it.
 func (s *Service) Submit(ctx context.Context, user string, requests ...api.SubmitRequest) ([]api.SubmitReply, error) {
 	entries := make([]*entry, len(requests))
-	keyed := false
 	for i, req := range requests {
-		e, err := s.prepare(req)
+		e, err := s.prepare(ctx, req, nil)
 		if err != nil {
 			return nil, inBulk(err, i, len(requests))
 		}
 		e.row.User = user
 		entries[i] = e
+	}
+	return s.accept(ctx, entries)
+}
+
+// Call submits a graph that is used as a function, with the values of its
+// inputs, which are in memory only. It runs in the interactive lane: at once or
+// not at all.
+func (s *Service) Call(ctx context.Context, user string, req api.SubmitRequest, inputs map[string]json.RawMessage) (api.SubmitReply, error) {
+	e, err := s.prepare(ctx, req, inputs)
+	if err != nil {
+		return api.SubmitReply{}, err
+	}
+	e.row.User = user
+	e.row.Options.Lane, e.slots = interactiveLane, nil
+	replies, err := s.accept(ctx, []*entry{e})
+	if err != nil {
+		return api.SubmitReply{}, err
+	}
+	return replies[0], nil
+}
+
+// accept commits prepared entries and lets them in.
+func (s *Service) accept(ctx context.Context, entries []*entry) ([]api.SubmitReply, error) {
+	keyed := false
+	for _, e := range entries {
 		keyed = keyed || e.row.Options.Key != ""
 	}
 	if keyed {
@@ -142,7 +166,7 @@ func (s *Service) reply(e *entry) api.SubmitReply {
 }
 
 // prepare checks one submission and builds its entry; nothing is changed yet.
-func (s *Service) prepare(req api.SubmitRequest) (*entry, error) {
+func (s *Service) prepare(ctx context.Context, req api.SubmitRequest, inputs map[string]json.RawMessage) (*entry, error) {
 	o, err := run.ParseOptions(req.Options)
 	if err != nil {
 		return nil, optionError(err)
@@ -166,11 +190,6 @@ func (s *Service) prepare(req api.SubmitRequest) (*entry, error) {
 	if ok && o.Lane == interactiveLane {
 		return nil, api.Errorf(api.Unavailable, "a Script or Command can't run in the interactive lane; leave the lane out to queue it").With("rejected", true)
 	}
-	if !ok {
-		if raw, err = graph.Snapshot(raw); err != nil {
-			return nil, api.Errorf(api.Invalid, "%v", err)
-		}
-	}
 	if o.Device == "" {
 		o.Device = s.settingsDevice(env.Settings.Device)
 	}
@@ -185,14 +204,14 @@ func (s *Service) prepare(req api.SubmitRequest) (*entry, error) {
 	if req.Git != nil {
 		row.GitCommit, row.GitDirty = req.Git.Commit, req.Git.Dirty
 	}
-	if !ok && req.Cwd != "" {
-		if row.Facts, err = json.Marshal(map[string]string{"cwd": req.Cwd}); err != nil {
-			return nil, fmt.Errorf("note the working directory: %w", err)
-		}
-	}
-	e := &entry{row: row, program: program}
+	e := &entry{row: row, program: program, inputs: inputs}
 	if !e.interactive() {
 		e.slots = localSlots(devices)
+	}
+	if !ok {
+		if err := s.keepGraph(ctx, e, raw, req.Cwd); err != nil {
+			return nil, err
+		}
 	}
 	return e, nil
 }
