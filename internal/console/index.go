@@ -52,9 +52,13 @@ func openIndex(dir string) (index, error) {
 	if err != nil {
 		return index{}, fmt.Errorf("open console index: %w", err)
 	}
-	head := make([]byte, len(indexHeader))
 	st, err := f.Stat()
-	if _, rerr := f.ReadAt(head, 0); err != nil || rerr != nil || string(head) != indexHeader {
+	if err != nil {
+		f.Close()
+		return index{}, fmt.Errorf("open console index: %w", err)
+	}
+	head := make([]byte, len(indexHeader))
+	if n, _ := f.ReadAt(head, 0); string(head[:n]) != indexHeader {
 		f.Close()
 		return index{}, nil
 	}

@@ -25,7 +25,7 @@ import (
 func keep(start wire.Start, log *slog.Logger) int {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		log.Error("keeper can't reap orphans", "error", err)
-		return ExitIsolation
+		return wire.ExitIsolation
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -33,7 +33,7 @@ func keep(start wire.Start, log *slog.Logger) int {
 	pid, err := startKept(start)
 	if err != nil {
 		log.Error("keeper can't start the shim", "error", err)
-		return ExitIsolation
+		return wire.ExitIsolation
 	}
 	done := make(chan struct{})
 	go func() {

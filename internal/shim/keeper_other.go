@@ -11,5 +11,5 @@ import (
 // keep is for systems that can make a process the reaper of orphans.
 func keep(_ wire.Start, log *slog.Logger) int {
 	log.Error("a keeper does not hold on this system")
-	return ExitIsolation
+	return wire.ExitIsolation
 }

@@ -15,13 +15,12 @@ import (
 	"cdui/internal/spool"
 )
 
-// The exit codes of a shim. They tell its host why nothing was started; how a
-// run ended is in its records.
+// The exit codes of a shim, besides wire.ExitIsolation. How a run ended is in
+// its records.
 const (
-	exitOK        = 0
-	exitFailed    = 1
-	exitUsage     = 2
-	ExitIsolation = 3
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
 )
 
 // Main is `cdui shim`: args are what follows the word, the result is the exit
@@ -39,7 +38,7 @@ func Main(args []string) int {
 	iso, err := isolation.Setup(start)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "cdui shim:", err)
-		return ExitIsolation
+		return wire.ExitIsolation
 	}
 	defer iso.Close()
 	if start.Probe {

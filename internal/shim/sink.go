@@ -48,16 +48,15 @@ func newSink(w *spool.Writer, a protocol.Assignment, log *slog.Logger) *sink {
 // last is the number of the last record in the spool.
 func (s *sink) last() uint64 { return s.w.Next() - 1 }
 
-// put appends r, and tells whether it is in the spool. An end record may use
-// the room that is reserved for them.
-func (s *sink) put(r protocol.Record, end bool) bool {
+// put appends r. An end record may use the room that is reserved for them.
+func (s *sink) put(r protocol.Record, end bool) {
 	r.Seq, r.TS = s.w.Next(), time.Now().UTC().Truncate(time.Millisecond)
 	b, err := protocol.EncodeRecord(&r)
 	if err == nil {
 		err = s.w.Append(b, r.Seq, end)
 	}
 	if err == nil {
-		return true
+		return
 	}
 	if !errors.Is(err, spool.ErrFull) {
 		s.log.Error("record is lost", "type", r.Type, "error", err)
@@ -67,7 +66,6 @@ func (s *sink) put(r protocol.Record, end bool) bool {
 		n = int64(len(s.points))
 	}
 	s.dropped[string(r.Type)] += n
-	return false
 }
 
 func (s *sink) event(name string, payload json.RawMessage, end bool) {

@@ -93,9 +93,9 @@ func verdict(e end) protocol.Finished {
 	f = failed(f, run.EndUserCode, "", fmt.Sprintf("exit code %d", e.status.ExitStatus()))
 	if e.said != nil && e.said.Error != "" {
 		f.Error, f.ErrorType = e.said.Error, e.said.ErrorType
-		switch class := run.EndClass(e.said.EndClass); class {
-		case run.EndOutOfMemory, run.EndBadGraph:
-			f.EndClass = string(class)
+		// A child knows these two better than its exit code; others it can't claim.
+		if c := run.EndClass(e.said.EndClass); c == run.EndOutOfMemory || c == run.EndBadGraph {
+			f.EndClass = string(c)
 		}
 	}
 	return f

@@ -58,7 +58,9 @@ func childMain(args []string) int {
 				fmt.Fprintf(w, `{"type":"event","event":"progress","payload":{"text":"%s"}}`+"\n", strings.Repeat("x", 5000))
 			}
 		}
-		w.Flush()
+		if w.Flush() != nil {
+			return 1
+		}
 		return 0
 	case "watch":
 		// A Go program has a handler for every signal, and dies all the same.

@@ -200,15 +200,14 @@ func words(recs []protocol.Record) string {
 	var out []string
 	for _, r := range recs {
 		w := string(r.Type)
-		switch r.Type {
-		case protocol.Event:
+		if r.Type == protocol.Warning {
+			w += ":" + r.Kind
+		}
+		if r.Type == protocol.Event {
 			w = r.Event
-			if bytes.Contains(r.Payload, []byte(`"status"`)) {
-				_, rest, _ := strings.Cut(string(r.Payload), `"status":"`)
+			if _, rest, ok := strings.Cut(string(r.Payload), `"status":"`); ok {
 				w, _, _ = strings.Cut(rest, `"`)
 			}
-		case protocol.Warning:
-			w += ":" + r.Kind
 		}
 		out = append(out, w)
 	}

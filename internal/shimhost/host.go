@@ -150,14 +150,11 @@ func (h *Host) runDir(runID string) (string, error) {
 
 // reap collects the started shims that are dead. For pid, which is known to be
 // dying, it waits up to the given time.
-func (h *Host) reap(pid int, patience time.Duration) bool {
+func (h *Host) reap(pid int, patience time.Duration) {
 	deadline := time.Now().Add(patience)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		if h.reapNow(pid) {
-			return true
-		}
-		if time.Now().After(deadline) {
-			return false
+		if h.reapNow(pid) || time.Now().After(deadline) {
+			return
 		}
 		time.Sleep(pause)
 	}

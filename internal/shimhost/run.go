@@ -84,11 +84,14 @@ func (h *Host) Attach(ctx context.Context, runID string) (*Run, error) {
 	return r, nil
 }
 
-// ID is the run's id, Attempt which placement of it this is, and Dir its
-// folder.
-func (r *Run) ID() string   { return r.id }
+// ID is the run's id.
+func (r *Run) ID() string { return r.id }
+
+// Attempt tells which placement of the run this is.
 func (r *Run) Attempt() int { return r.attempt }
-func (r *Run) Dir() string  { return r.dir }
+
+// Dir is the run's folder.
+func (r *Run) Dir() string { return r.dir }
 
 // From makes Next start after record seq. Call it before the first Next.
 func (r *Run) From(seq uint64) {

@@ -22,9 +22,6 @@ import (
 // errIsolation is wrapped when a shim could not set up its isolation.
 var errIsolation = errors.New("isolation is refused here")
 
-// shimExitIsolation is the exit code by which a shim says so.
-const shimExitIsolation = 3
-
 // startIn makes dir, starts a shim in it and hands it the assignment.
 func (h *Host) startIn(ctx context.Context, dir, isolation string, a protocol.Assignment) (_ *Run, err error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -169,7 +166,7 @@ func (h *Host) startError(pid int, err error) error {
 	}
 	for range 200 {
 		if status, done := h.collect(pid); done {
-			if status.Exited() && status.ExitStatus() == shimExitIsolation {
+			if status.Exited() && status.ExitStatus() == wire.ExitIsolation {
 				return errIsolation
 			}
 			return fmt.Errorf("the shim ended with %s: %w", describe(status), err)

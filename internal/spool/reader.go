@@ -171,9 +171,9 @@ func (r *Reader) readLine() (line []byte, whole bool, err error) {
 			return nil, false, err
 		}
 		if string(head)+"\n" != header {
-			if strings.HasPrefix(string(head), headerPrefix) {
+			if version, ok := strings.CutPrefix(string(head), headerPrefix); ok {
 				return nil, false, fmt.Errorf("read segment %s: %w %q, this release reads %d",
-					segmentName(r.first), ErrVersion, strings.TrimPrefix(string(head), headerPrefix), Version)
+					segmentName(r.first), ErrVersion, version, Version)
 			}
 			r.damaged++
 		}

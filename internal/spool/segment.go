@@ -108,8 +108,8 @@ func Last(dir string) (Record, bool, error) {
 		return Record{}, false, err
 	}
 	// A newest segment may hold nothing yet.
-	for i := len(firsts) - 1; i >= 0; i-- {
-		r := NewReader(dir, firsts[i]-1)
+	for _, first := range slices.Backward(firsts) {
+		r := NewReader(dir, first-1)
 		last, found := Record{}, false
 		for {
 			recs, err := r.Next(1, 1)

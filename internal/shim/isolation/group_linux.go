@@ -66,6 +66,7 @@ func (g *Group) namespaced() bool {
 	return g.way == wire.IsolatePIDNS || g.way == wire.IsolateUserNS
 }
 
+// Close lets go of what the Group has open.
 func (g *Group) Close() {
 	if g.hostProc != nil {
 		g.hostProc.Close()

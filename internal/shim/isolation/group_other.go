@@ -15,6 +15,7 @@ import (
 // descent, and the run's id in the environment of whatever lost its parent.
 type Group struct{ way string }
 
+// Setup sets up the only way that there is here.
 func Setup(wire.Start) (*Group, error) { return &Group{way: wire.IsolateNone}, nil }
 
 // Way is how the run is held together.
@@ -27,6 +28,7 @@ func (g *Group) Close() {}
 // child in the end. Here one can.
 func (g *Group) Complete() bool { return false }
 
+// Self is the shim as the host sees it.
 func (g *Group) Self() wire.Identity {
 	id, err := proctree.Identify(os.Getpid())
 	if err != nil {
@@ -35,6 +37,7 @@ func (g *Group) Self() wire.Identity {
 	return id
 }
 
+// HostPID gives the number that the host knows pid by.
 func (g *Group) HostPID(pid int) int { return pid }
 
 // Alive lists the living processes of the run.
@@ -54,6 +57,7 @@ func (g *Group) Alive(runID string) []proctree.Process {
 	return out
 }
 
+// Signal sends sig to every process of the run.
 func (g *Group) Signal(runID string, sig syscall.Signal) {
 	for _, p := range g.Alive(runID) {
 		proctree.Signal(p, sig)
@@ -66,6 +70,7 @@ func (g *Group) Kill(runID string) {
 	g.Signal(runID, syscall.SIGKILL)
 }
 
+// Report gives processes as records list them.
 func (g *Group) Report(list []proctree.Process) []protocol.KilledProcess {
 	var out []protocol.KilledProcess
 	for _, p := range list[:min(len(list), MaxListed)] {

@@ -1,6 +1,7 @@
 package isolation
 
 import (
+	"errors"
 	"syscall"
 	"unsafe"
 
@@ -14,7 +15,7 @@ func reapOne(main int, beforeMain func()) (pid int, status syscall.WaitStatus, l
 		var info unix.Siginfo
 		err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
 		switch {
-		case err == unix.EINTR:
+		case errors.Is(err, unix.EINTR):
 			continue
 		case err != nil:
 			return 0, 0, false
@@ -27,7 +28,7 @@ func reapOne(main int, beforeMain func()) (pid int, status syscall.WaitStatus, l
 		}
 		for {
 			pid, err = syscall.Wait4(dead, &status, syscall.WNOHANG, nil)
-			if err != syscall.EINTR {
+			if !errors.Is(err, syscall.EINTR) {
 				break
 			}
 		}

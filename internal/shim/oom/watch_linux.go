@@ -3,6 +3,7 @@ package oom
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,6 +36,7 @@ type cgroupMount struct {
 	root, path string
 }
 
+// New begins to watch: what is in the kernel's log by now is not this run's.
 func New() *Watch {
 	w := &Watch{counters: map[string]int64{}, seen: map[string]bool{}, hostPIDs: map[int]bool{}}
 	// From here on; older lines are other runs'.
@@ -49,6 +51,7 @@ func New() *Watch {
 	return w
 }
 
+// Close lets go of the kernel's log.
 func (w *Watch) Close() {
 	if w.kmsg >= 0 {
 		unix.Close(w.kmsg)
@@ -202,7 +205,7 @@ func (w *Watch) kernelLog() (ours string, others bool) {
 	buf := make([]byte, 8<<10)
 	for {
 		n, err := unix.Read(w.kmsg, buf)
-		if err == syscall.EPIPE {
+		if errors.Is(err, syscall.EPIPE) {
 			continue // older lines were overwritten
 		}
 		if err != nil || n <= 0 {

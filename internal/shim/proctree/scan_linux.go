@@ -1,6 +1,7 @@
 package proctree
 
 import (
+	"errors"
 	"os"
 	"strconv"
 	"strings"
@@ -34,14 +35,14 @@ func All(proc string) []Process {
 func Signal(p Process, sig syscall.Signal) {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err != nil {
-		if err == unix.ENOSYS {
-			syscall.Kill(p.PID, sig)
+		if errors.Is(err, unix.ENOSYS) {
+			_ = syscall.Kill(p.PID, sig)
 		}
 		return
 	}
 	defer unix.Close(fd)
 	if now, err := Read("/proc", p.PID); err == nil && now.Start == p.Start {
-		unix.PidfdSendSignal(fd, sig, nil, 0)
+		_ = unix.PidfdSendSignal(fd, sig, nil, 0)
 	}
 }
 

@@ -16,6 +16,9 @@ const (
 	KeeperFD   = 5
 )
 
+// ExitIsolation is the exit code of a shim that can't be isolated as asked.
+const ExitIsolation = 3
+
 // The ways of isolation.
 const (
 	IsolatePIDNS  = "pidns"
