@@ -13,12 +13,12 @@ type DisplayOptions struct {
 	Colour bool
 	// Live keeps the unfinished lines at hand for Line.
 	Live bool
-	// MaxLine cuts longer lines, in bytes; 0 is 64 KiB.
+	// MaxLine cuts longer lines, in bytes; 0 is 1 MiB.
 	MaxLine int
 }
 
 const (
-	defaultMaxLine = 64 << 10
+	defaultMaxLine = 1 << 20
 	// maxRows is how far up a cursor can go: as many nested bars are followed.
 	maxRows = 32
 	// calmAfter is how many lines without the cursor going up end the wait for

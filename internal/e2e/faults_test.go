@@ -90,9 +90,8 @@ func TestTheControlPlaneIsKilledAtRandomPoints(t *testing.T) {
 			}
 			killer := time.AfterFunc(time.Duration(random.Intn(2200))*time.Millisecond, func() { _ = p.cmd.Process.Signal(syscall.SIGKILL) })
 			_, code := submit()
-			eventually(t, 20*time.Second, "the control plane dies", func() bool { return p.cmd.Process.Signal(syscall.Signal(0)) != nil })
+			eventually(t, 20*time.Second, "the control plane dies", p.gone)
 			killer.Stop()
-			_ = p.cmd.Cancel()
 			pause := time.NewTimer(time.Duration(random.Intn(1500)) * time.Millisecond)
 			<-pause.C
 			p.start()
@@ -162,7 +161,7 @@ func TestATrainingOutlivesTheControlPlane(t *testing.T) {
 		if !strings.Contains(out, "1") {
 			t.Errorf("stop says %q", out)
 		}
-		_ = p.cmd.Cancel()
+		<-p.exited
 		if !alive(pid) {
 			t.Fatal("the child died with an orderly stop")
 		}

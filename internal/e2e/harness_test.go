@@ -89,6 +89,8 @@ type plane struct {
 	env  []string
 	cmd  *exec.Cmd
 	log  *safeBuffer
+	// exited is closed once the control plane has ended.
+	exited <-chan struct{}
 }
 
 // safeBuffer takes a process's output while a test may read it.
@@ -183,8 +185,8 @@ func (p *plane) start() {
 		p.t.Fatal(err)
 	}
 	exited := make(chan struct{})
-	go func() { _ = p.cmd.Wait(); close(exited) }()
-	p.cmd.Cancel = func() error { <-exited; return nil }
+	p.exited = exited
+	go func(cmd *exec.Cmd) { _ = cmd.Wait(); close(exited) }(p.cmd)
 	eventually(p.t, 20*time.Second, "the control plane answers", func() bool {
 		select {
 		case <-exited:
@@ -206,7 +208,17 @@ func (p *plane) signal(sig syscall.Signal) {
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		p.t.Fatal(err)
 	}
-	_ = p.cmd.Cancel()
+	<-p.exited
+}
+
+// gone tells whether the control plane has ended.
+func (p *plane) gone() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
 }
 
 func (p *plane) kill9() { p.t.Helper(); p.signal(syscall.SIGKILL) }
@@ -216,7 +228,7 @@ func (p *plane) sweep() {
 	if p.cmd == nil {
 		return
 	}
-	if p.cmd.ProcessState == nil {
+	if !p.gone() {
 		if out, code := p.try("stop", "--cancel-runs"); code != 0 && code != 3 {
 			p.t.Logf("stop: exit %d: %s", code, out)
 		}

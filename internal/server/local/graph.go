@@ -14,6 +14,7 @@ import (
 	"cdui/internal/pyruntime"
 	"cdui/internal/run"
 	"cdui/internal/server/runs"
+	"cdui/internal/submission"
 )
 
 // graphInput is what the Python engine is handed on its control pipe.
@@ -53,9 +54,9 @@ func (s *Surroundings) graph(ctx context.Context, job runs.Job, kept string, a *
 	if err != nil {
 		return err
 	}
-	cwd := cwdIn(job.Row.Facts)
+	cwd := submission.FactsOf(job.Row).Cwd
 	a.Kind, a.Dir = protocol.KindGraph, s.DataDir
-	if info, err := os.Stat(cwd); cwd != "" && err == nil && info.IsDir() {
+	if info, err := os.Stat(cwd); filepath.IsAbs(cwd) && err == nil && info.IsDir() {
 		a.Dir = cwd
 	}
 	a.Argv = pyruntime.GraphArgv(s.Runtime, interpreter)
@@ -88,14 +89,4 @@ func (s *Surroundings) cards(own []string) []string {
 		return own
 	}
 	return out
-}
-
-func cwdIn(facts json.RawMessage) string {
-	var f struct {
-		Cwd string `json:"cwd"`
-	}
-	if json.Unmarshal(facts, &f) != nil || !filepath.IsAbs(f.Cwd) {
-		return ""
-	}
-	return f.Cwd
 }

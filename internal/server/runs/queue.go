@@ -3,7 +3,6 @@ package runs
 import (
 	"slices"
 	"sort"
-	"strings"
 
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
@@ -147,6 +146,3 @@ func (s *Service) schedule() {
 		s.wg.Go(func() { s.place(e) })
 	}
 }
-
-// setKey is the queue key of a run that asked for these devices.
-func setKey(devices []string) string { return strings.Join(devices, ",") }

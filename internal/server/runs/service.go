@@ -17,6 +17,7 @@ import (
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
 	"cdui/internal/store"
+	"cdui/internal/submission"
 )
 
 // Store is what the service needs of the database.
@@ -147,10 +148,7 @@ type entry struct {
 }
 
 // interactive tells whether the run is of the lane that never queues.
-func (e *entry) interactive() bool { return e.row.Options.Lane == interactiveLane }
-
-// interactiveLane is the lane of runs that start at once or not at all.
-const interactiveLane = "interactive"
+func (e *entry) interactive() bool { return e.row.Options.Lane == submission.Interactive }
 
 type cancelOrder struct {
 	grace time.Duration

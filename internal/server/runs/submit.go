@@ -7,15 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"cdui/internal/api"
-	"cdui/internal/device"
-	"cdui/internal/graph"
 	"cdui/internal/run"
 	"cdui/internal/store"
+	"cdui/internal/submission"
 )
 
 // Submit takes runs, all or none, and answers in their order. Errors are
@@ -42,7 +39,7 @@ func (s *Service) Call(ctx context.Context, user string, req api.SubmitRequest, 
 		return api.SubmitReply{}, err
 	}
 	e.row.User = user
-	e.row.Options.Lane, e.slots = interactiveLane, nil
+	e.row.Options.Lane, e.slots = submission.Interactive, nil
 	replies, err := s.accept(ctx, []*entry{e})
 	if err != nil {
 		return api.SubmitReply{}, err
@@ -167,147 +164,17 @@ func (s *Service) reply(e *entry) api.SubmitReply {
 
 // prepare checks one submission and builds its entry; nothing is changed yet.
 func (s *Service) prepare(ctx context.Context, req api.SubmitRequest, inputs map[string]json.RawMessage) (*entry, error) {
-	o, err := run.ParseOptions(req.Options)
-	if err != nil {
-		return nil, optionError(err)
-	}
-	name, err := cleanName(req.Name)
+	checked, err := submission.Check(req, s.cfg.Devices(), s.cfg.Catalog(ctx))
 	if err != nil {
 		return nil, err
 	}
-	raw, err := graphOf(req.Graph, o)
-	if err != nil {
-		return nil, err
-	}
-	env, err := graph.ParseEnvelope(raw)
-	if err != nil {
-		return nil, api.Errorf(api.Invalid, "%v", err)
-	}
-	program, ok, err := env.Program()
-	if err != nil {
-		return nil, api.Errorf(api.Invalid, "%v", err)
-	}
-	if ok && o.Lane == interactiveLane {
-		return nil, api.Errorf(api.Unavailable, "a Script or Command can't run in the interactive lane; leave the lane out to queue it").With("rejected", true)
-	}
-	if o.Device == "" {
-		o.Device = s.settingsDevice(env.Settings.Device)
-	}
-	devices, key, err := s.placeable(&o)
-	if err != nil {
-		return nil, err
-	}
-	row := run.Row{
-		ID: newID(), Name: name, Options: o, Status: run.Queued, QueueKey: key, CreatedAt: now(),
-		Devices: devices, Graph: raw, RerunOf: req.RerunOf,
-	}
-	if req.Git != nil {
-		row.GitCommit, row.GitDirty = req.Git.Commit, req.Git.Dirty
-	}
-	e := &entry{row: row, program: program, inputs: inputs}
+	row := checked.Row
+	row.ID, row.Status, row.CreatedAt = newID(), run.Queued, now()
+	e := &entry{row: row, program: checked.Program, vault: checked.Vault, inputs: inputs}
 	if !e.interactive() {
-		e.slots = localSlots(devices)
-	}
-	if !ok {
-		if err := s.keepGraph(ctx, e, raw, req.Cwd); err != nil {
-			return nil, err
-		}
+		e.slots = localSlots(row.Devices)
 	}
 	return e, nil
-}
-
-// settingsDevice is the device that a graph's own settings ask for. A graph
-// travels between machines, so one that this machine lacks becomes cpu, and the
-// engine warns; a device in the options is an order and is refused instead.
-func (s *Service) settingsDevice(wanted string) string {
-	if _, err := s.cfg.Devices().Resolve(wanted); err != nil {
-		return device.CPU
-	}
-	return wanted
-}
-
-func graphOf(raw json.RawMessage, o run.Options) (json.RawMessage, error) {
-	given := len(raw) > 0 && string(raw) != "null"
-	var err error
-	switch {
-	case given && (o.Script != nil || o.Command != nil):
-		return nil, api.Errorf(api.Invalid, "give either a graph or options.script or options.command, not both")
-	case given:
-		return raw, nil
-	case o.Script != nil:
-		raw, err = graph.ForScript(*o.Script)
-	case o.Command != nil:
-		raw, err = graph.ForCommand(*o.Command)
-	default:
-		return nil, api.Errorf(api.Unreadable, "no graph: give \"graph\", or options.script or options.command")
-	}
-	if err != nil {
-		return nil, api.Errorf(api.Invalid, "%v", err)
-	}
-	return raw, nil
-}
-
-// placeable resolves the devices that the options ask for and the queue key,
-// or refuses what could never start.
-func (s *Service) placeable(o *run.Options) (devices []string, key string, err error) {
-	t := o.Target
-	if t != nil && t.Worker != "any" && !t.Local() {
-		return nil, "", api.Errorf(api.Invalid, "no worker %q: no workers are enrolled. Leave --worker out to run on this machine", t.Worker).
-			With("worker", t.Worker)
-	}
-	inv := s.cfg.Devices()
-	devices = []string{}
-	if t != nil && len(t.Devices) > 0 {
-		devices = t.Devices
-		for _, d := range devices {
-			if !inv.Has(d) {
-				return nil, "", noDevice(inv, d)
-			}
-		}
-		o.Device = devices[0]
-	} else {
-		if o.Device == "" {
-			o.Device = device.CPU
-		}
-		d, err := inv.Resolve(o.Device)
-		if err != nil {
-			return nil, "", noDevice(inv, o.Device)
-		}
-		o.Device, devices = d, []string{d}
-	}
-	key = setKey(devices)
-	if t != nil && t.Worker == "any" {
-		if device.Kind(devices[0]) == device.CUDA && (len(devices) > 1 || devices[0] != "cuda:0") {
-			return nil, "", api.Errorf(api.Invalid, "no worker can serve %s, and on this server \"any\" takes cuda:0 alone; name the worker, or leave it out", setKey(devices))
-		}
-		key = "any/" + key
-	}
-	return devices, key, nil
-}
-
-func noDevice(inv device.Inventory, d string) error {
-	return api.Errorf(api.Invalid, "this machine has no %s; it offers %s", d, strings.Join(inv.Names(), ", ")).
-		With("device", d).With("offers", inv.Names())
-}
-
-func cleanName(name *string) (string, error) {
-	if name == nil {
-		return "", nil
-	}
-	n := strings.TrimSpace(*name)
-	if c := utf8.RuneCountInString(n); c > run.MaxNameChars {
-		return "", api.Errorf(api.Invalid, "name has %d characters, the limit is %d", c, run.MaxNameChars)
-	}
-	return n, nil
-}
-
-func optionError(err error) error {
-	e := api.Errorf(api.Invalid, "%v", err)
-	var oe *run.OptionError
-	if errors.As(err, &oe) {
-		e.With("option", oe.Option).With("supported", run.OptionKeys())
-	}
-	return e
 }
 
 func inBulk(err error, i, n int) error {

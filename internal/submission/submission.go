@@ -1,0 +1,206 @@
+// Package submission turns what somebody submits into the row of a run, or
+// refuses it with a sentence and a code. It is pure: the machine's devices and
+// the catalogue are handed in, and nothing is stored here.
+package submission
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"cdui/internal/api"
+	"cdui/internal/catalog"
+	"cdui/internal/device"
+	"cdui/internal/graph"
+	"cdui/internal/graph/secret"
+	"cdui/internal/run"
+)
+
+// Interactive is the lane of runs that start at once or not at all.
+const Interactive = "interactive"
+
+// Checked is a submission that may become a run. Row lacks its id, status and
+// time. Program is zero for a graph that is no program of its own; then Vault
+// holds what its secret params were set to.
+type Checked struct {
+	Row     run.Row
+	Program graph.Program
+	Vault   secret.Vault
+}
+
+// Facts is what a row notes of its submission in execution_facts.
+type Facts struct {
+	// Cwd is where a graph's relative paths are looked for first.
+	Cwd string `json:"cwd,omitempty"`
+	// Secrets: some params were secret, and their values are in memory only.
+	Secrets bool `json:"secrets,omitempty"`
+}
+
+// FactsOf reads the facts of a row's submission.
+func FactsOf(row run.Row) Facts {
+	var f Facts
+	if json.Unmarshal(row.Facts, &f) != nil {
+		return Facts{}
+	}
+	return f
+}
+
+// Check reads a submission. Its errors are *api.Error; it never leaves what
+// could not start on the devices that are there.
+func Check(req api.SubmitRequest, inv device.Inventory, cat *catalog.Catalog) (Checked, error) {
+	o, err := run.ParseOptions(req.Options)
+	if err != nil {
+		return Checked{}, optionError(err)
+	}
+	name, err := cleanName(req.Name)
+	if err != nil {
+		return Checked{}, err
+	}
+	raw, err := graphOf(req.Graph, o)
+	if err != nil {
+		return Checked{}, err
+	}
+	env, err := graph.ParseEnvelope(raw)
+	if err != nil {
+		return Checked{}, api.Errorf(api.Invalid, "%v", err)
+	}
+	program, isProgram, err := env.Program()
+	if err != nil {
+		return Checked{}, api.Errorf(api.Invalid, "%v", err)
+	}
+	if isProgram && o.Lane == Interactive {
+		return Checked{}, api.Errorf(api.Unavailable, "a Script or Command can't run in the interactive lane; leave the lane out to queue it").With("rejected", true)
+	}
+	if o.Device == "" {
+		o.Device = settingsDevice(inv, env.Settings.Device)
+	}
+	devices, key, err := place(&o, inv)
+	if err != nil {
+		return Checked{}, err
+	}
+	c := Checked{Program: program, Row: run.Row{
+		Name: name, Options: o, QueueKey: key, Devices: devices, Graph: raw, RerunOf: req.RerunOf,
+	}}
+	if req.Git != nil {
+		c.Row.GitCommit, c.Row.GitDirty = req.Git.Commit, req.Git.Dirty
+	}
+	if isProgram {
+		return c, nil
+	}
+	return c, c.keepGraph(raw, req.Cwd, cat)
+}
+
+// keepGraph puts a graph's secrets into the vault and the rest into the row.
+func (c *Checked) keepGraph(raw json.RawMessage, cwd string, cat *catalog.Catalog) error {
+	scrubbed, vault, err := secret.Scrub(raw, cat)
+	if err != nil {
+		return api.Errorf(api.Invalid, "%v", err)
+	}
+	if c.Row.Graph, err = graph.Snapshot(scrubbed); err != nil {
+		return api.Errorf(api.Invalid, "%v", err)
+	}
+	c.Vault = vault
+	facts := Facts{Cwd: cwd, Secrets: !vault.Empty()}
+	if facts == (Facts{}) {
+		return nil
+	}
+	if c.Row.Facts, err = json.Marshal(facts); err != nil {
+		return fmt.Errorf("note where the run was submitted: %w", err)
+	}
+	return nil
+}
+
+// settingsDevice is the device that a graph's own settings ask for. A graph
+// travels between machines, so one that this machine lacks becomes cpu, and the
+// engine warns; a device in the options is an order and is refused instead.
+func settingsDevice(inv device.Inventory, wanted string) string {
+	if _, err := inv.Resolve(wanted); err != nil {
+		return device.CPU
+	}
+	return wanted
+}
+
+func graphOf(raw json.RawMessage, o run.Options) (json.RawMessage, error) {
+	given := len(raw) > 0 && string(raw) != "null"
+	var err error
+	switch {
+	case given && (o.Script != nil || o.Command != nil):
+		return nil, api.Errorf(api.Invalid, "give either a graph or options.script or options.command, not both")
+	case given:
+		return raw, nil
+	case o.Script != nil:
+		raw, err = graph.ForScript(*o.Script)
+	case o.Command != nil:
+		raw, err = graph.ForCommand(*o.Command)
+	default:
+		return nil, api.Errorf(api.Unreadable, "no graph: give \"graph\", or options.script or options.command")
+	}
+	if err != nil {
+		return nil, api.Errorf(api.Invalid, "%v", err)
+	}
+	return raw, nil
+}
+
+// place resolves the devices that the options ask for and the queue key,
+// or refuses what could never start.
+func place(o *run.Options, inv device.Inventory) (devices []string, key string, err error) {
+	t := o.Target
+	if t != nil && t.Worker != "any" && !t.Local() {
+		return nil, "", api.Errorf(api.Invalid, "no worker %q: no workers are enrolled. Leave --worker out to run on this machine", t.Worker).
+			With("worker", t.Worker)
+	}
+	devices = []string{}
+	if t != nil && len(t.Devices) > 0 {
+		devices = t.Devices
+		for _, d := range devices {
+			if !inv.Has(d) {
+				return nil, "", noDevice(inv, d)
+			}
+		}
+		o.Device = devices[0]
+	} else {
+		if o.Device == "" {
+			o.Device = device.CPU
+		}
+		d, err := inv.Resolve(o.Device)
+		if err != nil {
+			return nil, "", noDevice(inv, o.Device)
+		}
+		o.Device, devices = d, []string{d}
+	}
+	key = strings.Join(devices, ",")
+	if t != nil && t.Worker == "any" {
+		if device.Kind(devices[0]) == device.CUDA && (len(devices) > 1 || devices[0] != "cuda:0") {
+			return nil, "", api.Errorf(api.Invalid, "no worker can serve %s, and on this server \"any\" takes cuda:0 alone; name the worker, or leave it out", strings.Join(devices, ","))
+		}
+		key = "any/" + key
+	}
+	return devices, key, nil
+}
+
+func noDevice(inv device.Inventory, d string) error {
+	return api.Errorf(api.Invalid, "this machine has no %s; it offers %s", d, strings.Join(inv.Names(), ", ")).
+		With("device", d).With("offers", inv.Names())
+}
+
+func cleanName(name *string) (string, error) {
+	if name == nil {
+		return "", nil
+	}
+	n := strings.TrimSpace(*name)
+	if c := utf8.RuneCountInString(n); c > run.MaxNameChars {
+		return "", api.Errorf(api.Invalid, "name has %d characters, the limit is %d", c, run.MaxNameChars)
+	}
+	return n, nil
+}
+
+func optionError(err error) error {
+	e := api.Errorf(api.Invalid, "%v", err)
+	var oe *run.OptionError
+	if errors.As(err, &oe) {
+		e.With("option", oe.Option).With("supported", run.OptionKeys())
+	}
+	return e
+}
