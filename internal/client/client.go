@@ -116,10 +116,13 @@ func newTransport(place Place) (*http.Transport, error) {
 // request is one call.
 type request struct {
 	method string
-	// path is one of package api's patterns, id the run that fills it.
-	path, id string
-	query    url.Values
-	body     any
+	// path is one of package api's patterns, id the run or name the graph that
+	// fills it.
+	path, id, name string
+	query          url.Values
+	body           any
+	// failures says that the reply has its type whatever the status is.
+	failures bool
 }
 
 // do sends a request and gives its reply when the status says success.
@@ -139,7 +142,7 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 		}
 		body = bytes.NewReader(raw)
 	}
-	target := place.URL + strings.ReplaceAll(r.path, "{id}", url.PathEscape(r.id))
+	target := place.URL + strings.NewReplacer("{id}", url.PathEscape(r.id), "{name}", url.PathEscape(r.name)).Replace(r.path)
 	if len(r.query) > 0 {
 		target += "?" + r.query.Encode()
 	}
@@ -164,7 +167,7 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 		c.forget(place)
 		return nil, &Unreachable{Text: unreachableText(place, err), Err: err}
 	}
-	if res.StatusCode/100 != 2 {
+	if res.StatusCode/100 != 2 && !r.failures {
 		defer res.Body.Close()
 		return nil, replyError(place, res)
 	}

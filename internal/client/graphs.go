@@ -33,3 +33,22 @@ func (c *Client) Snapshot(ctx context.Context, id string) (json.RawMessage, erro
 	var out json.RawMessage
 	return out, c.call(ctx, request{method: http.MethodGet, path: api.PathRunGraph, id: id}, &out)
 }
+
+// GraphContract says what a graph of the folder graphs/ takes and gives as a
+// function.
+func (c *Client) GraphContract(ctx context.Context, name string) (api.ContractReply, error) {
+	var out api.ContractReply
+	return out, c.call(ctx, request{method: http.MethodGet, path: api.PathGraphContract, name: name}, &out)
+}
+
+// GraphRun calls a graph of the folder graphs/ as a function. A call that
+// fails is a reply too, with its Error.
+func (c *Client) GraphRun(ctx context.Context, name string, body api.FunctionRequest) (api.FunctionReply, error) {
+	var out api.FunctionReply
+	err := c.call(ctx, request{method: http.MethodPost, path: api.PathGraphRun, name: name, body: body, failures: true}, &out)
+	if err == nil && out.Status == "" && out.Error != nil {
+		// Refused before it came to the graph.
+		err = api.Errorf(api.Code(out.Error.Code), "%s", out.Error.Message)
+	}
+	return out, err
+}

@@ -83,10 +83,16 @@ func (p Progress) Fraction() (float64, bool) {
 func (p Progress) Left() (time.Duration, bool) {
 	f, ok := p.Fraction()
 	if elapsed := p.At.Sub(p.Since); ok && f > 0 && elapsed > 0 {
-		return time.Duration(float64(elapsed) * (1 - f) / f), true
+		if left := float64(elapsed) * (1 - f) / f; left < float64(longest) {
+			return time.Duration(left), true
+		}
 	}
 	return 0, false
 }
+
+// longest is more than anybody waits: what is estimated to take longer is not
+// estimated at all.
+const longest = 10 * 365 * 24 * time.Hour
 
 // Board is all nodes that have told of themselves.
 type Board struct {
