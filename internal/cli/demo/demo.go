@@ -49,7 +49,8 @@ func New(e *env.Env, d Deps, runF func(context.Context, *Options) error) *cobra.
 		Short: "Train a small network on real data, from nothing to its result",
 		Long: `Start a control plane in a throw-away folder, train a small network on 1,797 real
 images of handwritten digits under it, once as a script and once as a graph, show a
-chart of the loss and both accuracies, and take everything away again. It needs a Python with PyTorch.`,
+chart of the loss and both accuracies, and take everything away again. It needs a
+Python with PyTorch.`,
 		Example: `  cdui demo
   cdui demo --python /usr/bin/python3`,
 		Args: env.Args(0, 0, ""),
