@@ -113,6 +113,17 @@ func newTransport(place Place) (*http.Transport, error) {
 	return t, nil
 }
 
+// patient waits for an answer as long as the request's context does.
+func patient(hc *http.Client) *http.Client {
+	own := *hc
+	if t, ok := hc.Transport.(*http.Transport); ok {
+		t = t.Clone()
+		t.ResponseHeaderTimeout, t.DisableKeepAlives = 0, true
+		own.Transport = t
+	}
+	return &own
+}
+
 // request is one call.
 type request struct {
 	method string
@@ -121,8 +132,9 @@ type request struct {
 	path, id, name string
 	query          url.Values
 	body           any
-	// failures says that the reply has its type whatever the status is.
-	failures bool
+	// function says that a graph is called: that takes as long as it takes, and
+	// one that fails is a reply too.
+	function bool
 }
 
 // do sends a request and gives its reply when the status says success.
@@ -159,6 +171,9 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 	if c.cfg.UserAgent != "" {
 		req.Header.Set("User-Agent", c.cfg.UserAgent)
 	}
+	if r.function {
+		hc = patient(hc)
+	}
 	res, err := hc.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -167,7 +182,7 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 		c.forget(place)
 		return nil, &Unreachable{Text: unreachableText(place, err), Err: err}
 	}
-	if res.StatusCode/100 != 2 && !r.failures {
+	if res.StatusCode/100 != 2 && !r.function {
 		defer res.Body.Close()
 		return nil, replyError(place, res)
 	}

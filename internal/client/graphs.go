@@ -45,7 +45,7 @@ func (c *Client) GraphContract(ctx context.Context, name string) (api.ContractRe
 // fails is a reply too, with its Error.
 func (c *Client) GraphRun(ctx context.Context, name string, body api.FunctionRequest) (api.FunctionReply, error) {
 	var out api.FunctionReply
-	err := c.call(ctx, request{method: http.MethodPost, path: api.PathGraphRun, name: name, body: body, failures: true}, &out)
+	err := c.call(ctx, request{method: http.MethodPost, path: api.PathGraphRun, name: name, body: body, function: true}, &out)
 	if err == nil && out.Status == "" && out.Error != nil {
 		// Refused before it came to the graph.
 		err = api.Errorf(api.Code(out.Error.Code), "%s", out.Error.Message)
