@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -65,6 +67,9 @@ func Start(ctx context.Context, e *env.Env, d Deps, o *StartOptions) error {
 	if v := vs.Get(config.Isolate); v.Origin == "flag" && v.Err != nil {
 		return env.Usagef("--isolate is %q: use %s", v.Text, strings.Join(v.Choices, ", "))
 	}
+	if err := checkListen(vs.Text(config.Listen)); err != nil {
+		return err
+	}
 	folder, err := config.DataFolder(vs, e.Getenv, e.UID, fsinfo.Network)
 	if err != nil {
 		return err
@@ -97,6 +102,18 @@ func Start(ctx context.Context, e *env.Env, d Deps, o *StartOptions) error {
 		return err
 	}
 	return announce(e, o, info, "the control plane is up")
+}
+
+// checkListen refuses an address that no program could listen on.
+func checkListen(address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return env.Usagef("%q is no address to listen on: --listen and CDUI_LISTEN take HOST:PORT, such as 127.0.0.1:8000", address)
+	}
+	return nil
 }
 
 func announce(e *env.Env, o *StartOptions, info api.ServerInfo, what string) error {
