@@ -17,6 +17,8 @@ import (
 var (
 	// ErrNotFound: there is no such run.
 	ErrNotFound = errors.New("no such run")
+	// ErrUnknown: there is no worker or token of that name.
+	ErrUnknown = errors.New("there is none of that name")
 	// ErrNotActive: the run has ended, or another attempt of it is under way.
 	ErrNotActive = errors.New("the run is not active any more")
 	// ErrActive: the run has not ended yet.
