@@ -111,7 +111,7 @@ func launch(t testing.TB, h *shimhost.Host, a protocol.Assignment) *shimhost.Run
 		r.Close()
 		wantNoProcess(t, a.RunID)
 		if t.Failed() {
-			if b, err := os.ReadFile(filepath.Join(filepath.Dir(r.Dir()), wire.LogFile)); err == nil {
+			if b, err := os.ReadFile(filepath.Join(filepath.Dir(filepath.Dir(r.Dir())), "shim.log")); err == nil {
 				t.Logf("shim.log: %s", b)
 			}
 		}

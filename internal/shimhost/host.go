@@ -64,6 +64,9 @@ type Config struct {
 	Dir string
 	// Exe is the cdui binary to start shims from; empty is this process's own.
 	Exe string
+	// Log is the file that takes what shims have to say, which is hardly
+	// anything; empty is shim.log beside Dir.
+	Log string
 	// Isolate is auto, pidns, userns, keeper or none; empty is auto.
 	Isolate string
 	// Env is given to the shims besides what they need; never put a secret
@@ -77,6 +80,7 @@ type Config struct {
 // use.
 type Host struct {
 	dir, exe  string
+	logFile   string
 	isolation string
 	env       []string
 	limits    Limits
@@ -103,6 +107,9 @@ func New(c Config) (*Host, error) {
 	var err error
 	if h.dir, err = filepath.Abs(c.Dir); err != nil {
 		return nil, fmt.Errorf("open run folders %s: %w", c.Dir, err)
+	}
+	if h.logFile = c.Log; h.logFile == "" {
+		h.logFile = filepath.Join(filepath.Dir(h.dir), "shim.log")
 	}
 	if err := os.MkdirAll(h.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open run folders: %w", err)

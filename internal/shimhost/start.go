@@ -105,7 +105,7 @@ func (h *Host) spawn(dir, isolation string) (int, error) {
 		return 0, fmt.Errorf("pass on listener: %w", err)
 	}
 	defer lnFile.Close()
-	log, err := os.OpenFile(filepath.Join(h.dir, wire.LogFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	log, err := os.OpenFile(h.logFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return 0, err
 	}

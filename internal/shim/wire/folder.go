@@ -21,10 +21,6 @@ const (
 	ExitDraft  = "exit.tmp"
 )
 
-// LogFile lies beside the runs' folders: what their shims have to say, which
-// is hardly anything.
-const LogFile = "shim.log"
-
 // State is how far a shim has come.
 type State string
 
