@@ -26,7 +26,8 @@ func CleanText(s string) string {
 	}
 	return strings.Map(func(r rune) rune {
 		switch {
-		case r == '\t' || r == '\u2028' || r == '\u2029':
+		case r == '\t' || r == '\n' || r == '\u2028' || r == '\u2029':
+			// A display makes a line break of a move to another line.
 			return ' '
 		case unicode.Is(unicode.Bidi_Control, r):
 			return -1
