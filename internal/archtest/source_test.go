@@ -176,3 +176,35 @@ func TestNoPathsOfOneMachine(t *testing.T) {
 // untracked folders hold what was built or fetched, not the project's
 // own files.
 var untracked = []string{".git", "bin", ".tools", ".venv", ".test"}
+
+// TestNoPatternIsCompiledAtStart: every start of the program pays for what
+// packages do when they are initialised, and a shim is started for each run.
+// One pattern with Unicode classes was a third of a shim's start.
+func TestNoPatternIsCompiledAtStart(t *testing.T) {
+	packages := loadPackages(t)
+	for _, path := range sortedPaths(packages) {
+		for _, file := range packages[path].files(t, false) {
+			set := token.NewFileSet()
+			f, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Errorf("%s does not parse: %v", path, err)
+				continue
+			}
+			for _, d := range f.Decls {
+				decl, ok := d.(*ast.GenDecl)
+				if !ok || decl.Tok != token.VAR {
+					continue
+				}
+				ast.Inspect(decl, func(n ast.Node) bool {
+					if _, inside := n.(*ast.FuncLit); inside {
+						return false
+					}
+					if s, ok := n.(*ast.SelectorExpr); ok && strings.HasPrefix(s.Sel.Name, "MustCompile") {
+						t.Errorf("%s compiles a pattern when the program starts; compile it where it is used, or look at the text by hand", set.Position(n.Pos()))
+					}
+					return true
+				})
+			}
+		}
+	}
+}

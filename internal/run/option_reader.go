@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"math"
 	"path"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -155,10 +154,12 @@ func (p *optionReader) tags() []string {
 	return out
 }
 
-var runIDPattern = regexp.MustCompile(`^[0-9a-f]{32}$`)
-
 // ValidID tells whether s is a whole run id.
-func ValidID(s string) bool { return runIDPattern.MatchString(s) }
+func ValidID(s string) bool {
+	return len(s) == idLen && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+const idLen = 32
 
 func (p *optionReader) after() []After {
 	raw, ok := p.get("after")
@@ -186,9 +187,31 @@ func (p *optionReader) after() []After {
 	return in
 }
 
-var workerPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}(\.[a-z0-9-]{1,63})?$`)
+const maxNamePart = 63
 
-var concretePattern = regexp.MustCompile(`^(cpu|cuda:[0-9]{1,4}|mps:[0-9]{1,4})$`)
+// validWorker tells whether s can be a worker's name: lower-case letters,
+// digits and hyphens, not a hyphen first, and for one of several instances a
+// dot and the instance's own part.
+func validWorker(s string) bool {
+	name, instance, has := strings.Cut(s, ".")
+	if !namePart(name) || name[0] == '-' {
+		return false
+	}
+	return !has || namePart(instance)
+}
+
+func namePart(s string) bool {
+	return s != "" && len(s) <= maxNamePart && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// concreteDevice tells whether d names one device: cpu, cuda:N or mps:N.
+func concreteDevice(d string) bool {
+	kind, n, has := strings.Cut(d, ":")
+	if !has {
+		return d == "cpu"
+	}
+	return (kind == "cuda" || kind == "mps") && n != "" && len(n) <= 4 && strings.Trim(n, "0123456789") == ""
+}
 
 func (p *optionReader) target() *Target {
 	raw, ok := p.get("target")
@@ -206,7 +229,7 @@ func (p *optionReader) target() *Target {
 			p.fail("target", "has the unknown key %q; supported: worker, devices", k)
 		}
 	}
-	if t.Worker != "" && !workerPattern.MatchString(t.Worker) {
+	if t.Worker != "" && !validWorker(t.Worker) {
 		p.fail("target", "%q is no worker name", t.Worker)
 	}
 	seen := map[string]bool{}
@@ -214,7 +237,7 @@ func (p *optionReader) target() *Target {
 		d = strings.ToLower(strings.TrimSpace(d))
 		t.Devices[i] = d
 		switch {
-		case !concretePattern.MatchString(d):
+		case !concreteDevice(d):
 			p.fail("target", "%q is no single device; use cpu, cuda:N or mps:N", d)
 		case seen[d]:
 			p.fail("target", "names %s twice", d)

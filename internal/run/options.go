@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -188,13 +187,11 @@ func ParseOptions(raw json.RawMessage) (Options, error) {
 	return o, nil
 }
 
-var devicePattern = regexp.MustCompile(`^(cpu|auto|cuda|cuda:[0-9]{1,4}|mps|mps:[0-9]{1,4})$`)
-
 // ParseDevice trims and lower-cases s and checks it against the grammar
 // cpu | auto | cuda | cuda:N | mps | mps:N.
 func ParseDevice(s string) (string, error) {
 	d := strings.ToLower(strings.TrimSpace(s))
-	if !devicePattern.MatchString(d) {
+	if d != "auto" && d != "cuda" && d != "mps" && !concreteDevice(d) {
 		return "", fmt.Errorf("%q is no device; use cpu, auto, cuda, cuda:N, mps or mps:N", s)
 	}
 	return d, nil

@@ -6,8 +6,8 @@ package function
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
+	"unicode"
 
 	"cdui/internal/catalog"
 	"cdui/internal/graph"
@@ -67,7 +67,20 @@ type Problem struct {
 	NodeID  string `json:"node_id,omitempty"`
 }
 
-var namePattern = regexp.MustCompile(`^[\pL_][\pL\pN_]{0,63}$`)
+// maxName is how many characters the name of an input or output may have.
+const maxName = 64
+
+// validName tells whether a name is a letter or _, then letters, digits and _.
+func validName(name string) bool {
+	n := 0
+	for _, c := range name {
+		if c != '_' && !unicode.IsLetter(c) && (n == 0 || !unicode.IsNumber(c)) {
+			return false
+		}
+		n++
+	}
+	return n > 0 && n <= maxName
+}
 
 // Of reads the contract of a graph and what stands against calling it.
 func Of(raw json.RawMessage, cat *catalog.Catalog) (Contract, []Problem) {
@@ -79,7 +92,7 @@ func Of(raw json.RawMessage, cat *catalog.Catalog) (Contract, []Problem) {
 	r := graph.Inspect(raw, cat)
 	taken := map[string]string{}
 	named := func(n graph.Outline, side, name string) {
-		if !namePattern.MatchString(name) {
+		if !validName(name) {
 			report(CodeInvalidContract, n.ID, "node %q: the name %q must be a letter or _ and up to 63 letters, digits and _", n.ID, name)
 		}
 		if other, ok := taken[side+name]; ok {
