@@ -64,11 +64,12 @@ func (p *plane) data(text string, path ...string) {
 	}
 }
 
-// series gives a series as "step value" with the very digits that are stored.
-func (p *plane) series(id, name string) []string {
+// losses gives a training's losses as "step value", with the very digits that
+// are stored.
+func (p *plane) losses(id string) []string {
 	p.t.Helper()
 	var all api.Metrics
-	p.get("/api/runs/"+id+"/metrics?name="+name, &all)
+	p.get("/api/runs/"+id+"/metrics?name=train_loss", &all)
 	out := make([]string, len(all.Metrics))
 	for i, m := range all.Metrics {
 		out[i] = string(m.Step) + " " + string(m.Value)
@@ -121,8 +122,8 @@ func TestGraphFilesOfTheFormatRunUnchanged(t *testing.T) {
 	var list api.RunList
 	p.get("/api/runs?status=succeeded", &list)
 	for _, r := range list.Runs {
-		if r.Name == "train-cnn-mnist.json" && len(p.series(r.ID, "train_loss")) != 1 {
-			t.Errorf("the losses of %s are %v", r.Name, p.series(r.ID, "train_loss"))
+		if r.Name == "train-cnn-mnist.json" && len(p.losses(r.ID)) != 1 {
+			t.Errorf("the losses of %s are %v", r.Name, p.losses(r.ID))
 		}
 	}
 	if list.Total != len(files) {
@@ -144,27 +145,27 @@ func TestTheDigitsGraphLearnsAndRepeatsItself(t *testing.T) {
 	if err := json.Unmarshal(first.FinalMetrics["eval_accuracy"], &accuracy); err != nil || accuracy < 0.95 {
 		t.Errorf("accuracy %s", first.FinalMetrics["eval_accuracy"])
 	}
-	losses := p.series(first.ID, "train_loss")
+	losses := p.losses(first.ID)
 	if len(losses) < 15 {
 		t.Fatalf("losses %v", losses)
 	}
 
 	// The same again, and the control plane dies in the middle.
 	id := p.digits("--seed", "7")
-	eventually(t, time.Minute, "the training has begun", func() bool { return len(p.series(id, "train_loss")) > 0 })
+	eventually(t, time.Minute, "the training has begun", func() bool { return len(p.losses(id)) > 0 })
 	p.kill9()
 	p.start()
 	second := p.ended(id)
 	if second.Status != run.Succeeded {
 		t.Fatalf("after the restart: %s: %s", second.Status, second.Error)
 	}
-	if again := p.series(id, "train_loss"); !slices.Equal(again, losses) {
+	if again := p.losses(id); !slices.Equal(again, losses) {
 		t.Errorf("the same seed gave other losses:\n%v\n%v", losses, again)
 	}
 	if string(second.FinalMetrics["eval_accuracy"]) != string(first.FinalMetrics["eval_accuracy"]) {
 		t.Errorf("accuracy %s and %s", first.FinalMetrics["eval_accuracy"], second.FinalMetrics["eval_accuracy"])
 	}
-	if other := p.series(p.ended(p.digits("--seed", "8", "--set", "trainer.epochs=2")).ID, "train_loss"); len(other) != 2 || slices.Equal(other, losses[:2]) {
+	if other := p.losses(p.ended(p.digits("--seed", "8", "--set", "trainer.epochs=2")).ID); len(other) != 2 || slices.Equal(other, losses[:2]) {
 		t.Errorf("another seed gave %v", other)
 	}
 	if out := p.cdui("runs", "show", id); !strings.Contains(out, "trainer") || !strings.Contains(out, "TrainingLoop") || !strings.Contains(out, "epoch 20/20") {
@@ -176,7 +177,7 @@ func TestCancelInMidTrainingKeepsPartialResults(t *testing.T) {
 	needTorch(t)
 	p := newPlane(t)
 	id := p.digits("--set", "trainer.epochs=100000")
-	eventually(t, time.Minute, "some epochs are done", func() bool { return len(p.series(id, "train_loss")) > 1 })
+	eventually(t, time.Minute, "some epochs are done", func() bool { return len(p.losses(id)) > 1 })
 	p.cdui("cancel", "-d", id)
 	r := p.ended(id)
 	if r.Status != run.Cancelled || r.EndClass != run.EndCancel {

@@ -101,7 +101,7 @@ func Follow(ctx context.Context, e *env.Env, src Source, o Options) error {
 	})
 	err := f.loop(ctx, updates)
 	cancel()
-	for range updates { //nolint:revive // the feeds end once what they sent is read
+	for range updates { // the feeds end once what they sent is read
 	}
 	f.scr.clear()
 	if err != nil {

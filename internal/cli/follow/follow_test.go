@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +22,6 @@ import (
 
 // script is a source that plays a run: what it is at which time.
 type script struct {
-	mu     sync.Mutex
 	start  time.Time
 	row    func(at time.Duration) api.Run
 	events []timed

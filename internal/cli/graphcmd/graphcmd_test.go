@@ -86,9 +86,9 @@ func presets() []catalog.Preset {
 	}
 }
 
-func served(t *testing.T, e *clitest.Env) *clitest.Control {
+func served(t *testing.T, e *clitest.Env) {
 	t.Helper()
-	return e.Serve(t, map[string]clitest.Reply{"GET /api/nodes": {Body: nodes()}, "GET /api/presets": {Body: presets()}})
+	e.Serve(t, map[string]clitest.Reply{"GET /api/nodes": {Body: nodes()}, "GET /api/presets": {Body: presets()}})
 }
 
 func TestTables(t *testing.T) {
@@ -144,9 +144,10 @@ func TestListsForPrograms(t *testing.T) {
 	}
 }
 
-func file(t *testing.T, e *clitest.Env, name, content string) {
+// file writes g.json.
+func file(t *testing.T, e *clitest.Env, content string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(e.Dir, name), []byte(content), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(e.Dir, "g.json"), []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -177,7 +178,7 @@ func TestValidate(t *testing.T) {
 	} {
 		e := clitest.New(t, 0)
 		e.Serve(t, map[string]clitest.Reply{"POST /api/graph/validate": {Body: c.reply}})
-		file(t, e, "g.json", c.file)
+		file(t, e, c.file)
 		err := execute(t, e, append([]string{"validate", "g.json"}, c.args...)...)
 		if code(err) != c.code || e.Stdout.String() != c.out || e.Stderr.String() != "" {
 			t.Errorf("%s: code %d, %v, out %q, err %q", name, code(err), err, e.Stdout, e.Stderr)
@@ -189,7 +190,7 @@ func TestValidateJSONIsTheReply(t *testing.T) {
 	t.Parallel()
 	for _, content := range []string{`{"nodes":[]}`, "nonsense"} {
 		e := clitest.New(t, 0)
-		file(t, e, "g.json", content)
+		file(t, e, content)
 		err := execute(t, e, "validate", "--json", "g.json")
 		var got api.ValidateReply
 		if jerr := json.Unmarshal([]byte(e.Stdout.String()), &got); jerr != nil || code(err) != 1 || got.Valid || len(got.Errors) != len(got.Issues) || len(got.Issues) == 0 || got.Issues[0].Code == "" {
@@ -209,7 +210,7 @@ func TestWhatCannotBeReadIsAUsageError(t *testing.T) {
 		{"validate g.json -q --json", "can't be given together"},
 	} {
 		e := clitest.New(t, 0)
-		file(t, e, "g.json", fine)
+		file(t, e, fine)
 		if err := execute(t, e, strings.Fields(c.args)...); code(err) != 2 || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.args, err)
 		}
@@ -219,7 +220,7 @@ func TestWhatCannotBeReadIsAUsageError(t *testing.T) {
 func TestWithoutAControlPlaneTheBuiltInTypesAnswer(t *testing.T) {
 	t.Parallel()
 	e := clitest.New(t, 0)
-	file(t, e, "g.json", fine)
+	file(t, e, fine)
 	if err := execute(t, e, "validate", "g.json", "--set", "x.shape=3,4"); err != nil || e.Stdout.String() != "g.json: 2 nodes, fine\n" {
 		t.Errorf("%v: %s", err, e.Stdout)
 	}

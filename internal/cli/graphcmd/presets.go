@@ -72,7 +72,9 @@ func Presets(ctx context.Context, e *env.Env, d Deps, o *ListOptions) error {
 			return names(e, presets, presetName)
 		}
 		t := &text.Table{Columns: []text.Column{
-			{Title: "PRESET"}, {Title: "CATEGORY", Drop: 1}, {Title: "NODES", Right: true, Drop: 2},
+			{Title: "PRESET"},
+			{Title: "CATEGORY", Drop: 1},
+			{Title: "NODES", Right: true, Drop: 2},
 			{Title: "WHAT IT DOES", Flex: true, Wrap: true, Min: 16},
 		}}
 		for _, p := range presets {

@@ -103,7 +103,8 @@ func TestBuild(t *testing.T) {
 			  "script":{"args":["--lr","1"],"cwd":"/w","path":"/a/t.py"},"seed":7,"tags":["x"],"target":{"devices":["cuda:0","cuda:1"],"worker":"any"}}`,
 		},
 		{
-			Options{Args: []string{"sh", "-c", "true"}}, found{kind: isCommand, program: "/bin/sh", cwd: "/w", env: map[string]string{"A": "1"}},
+			Options{Args: []string{"sh", "-c", "true"}},
+			found{kind: isCommand, program: "/bin/sh", cwd: "/w", env: map[string]string{"A": "1"}},
 			`{"command":{"argv":["/bin/sh","-c","true"],"cwd":"/w","env":{"A":"1"}}}`,
 		},
 	} {

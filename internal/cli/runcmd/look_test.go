@@ -134,7 +134,7 @@ func TestGitState(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, "a"), "1", 0o600)
 	for _, args := range [][]string{{"init", "-q"}, {"add", "a"}, {"-c", "user.name=t", "-c", "user.email=t@t", "commit", "-q", "-m", "m"}} {
-		if out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).CombinedOutput(); err != nil { //nolint:gosec,noctx // a test's own words
+		if out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).CombinedOutput(); err != nil { //nolint:gosec // a test's own words
 			t.Fatalf("%v: %s", err, out)
 		}
 	}

@@ -61,7 +61,10 @@ func artifacts(ctx context.Context, e *env.Env, d Deps, o *artifactsOptions) err
 		return nil
 	}
 	t := &text.Table{Columns: []text.Column{
-		{Title: "KIND"}, {Title: "PATH", Flex: true, Min: 12}, {Title: "NODE", Drop: 2}, {Title: "META", Flex: true, Min: 8, Drop: 3},
+		{Title: "KIND"},
+		{Title: "PATH", Flex: true, Min: 12},
+		{Title: "NODE", Drop: 2},
+		{Title: "META", Flex: true, Min: 8, Drop: 3},
 		{Title: "AGE", Right: true, Drop: 1},
 	}}
 	now := e.Now()

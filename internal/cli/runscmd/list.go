@@ -135,8 +135,13 @@ func emptyHint(o *ListOptions) string {
 
 func table(e *env.Env, runs []api.Run) *text.Table {
 	t := &text.Table{Columns: []text.Column{
-		{}, {Title: "RUN"}, {Title: "NAME", Flex: true, Min: 10}, {Title: "WHERE", Drop: 2},
-		{Title: "STATUS", Drop: 1}, {Title: "RESULT", Flex: true, Min: 16, Drop: 3}, {Title: "AGE", Right: true},
+		{},
+		{Title: "RUN"},
+		{Title: "NAME", Flex: true, Min: 10},
+		{Title: "WHERE", Drop: 2},
+		{Title: "STATUS", Drop: 1},
+		{Title: "RESULT", Flex: true, Min: 16, Drop: 3},
+		{Title: "AGE", Right: true},
 	}}
 	style, now := e.Style(), e.Now()
 	for _, r := range runs {

@@ -176,8 +176,10 @@ func TestLogsSinceAndTimes(t *testing.T) {
 func TestLogsRefuseNonsense(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ args, says string }{
-		{"--raw -t", "can't be given together"}, {"--since 5m --tail 3", "can't be given together"},
-		{"--tail -2", "0 or more"}, {"--since never", "neither a duration"},
+		{"--raw -t", "can't be given together"},
+		{"--since 5m --tail 3", "can't be given together"},
+		{"--tail -2", "0 or more"},
+		{"--since never", "neither a duration"},
 	} {
 		e := clitest.New(t, 0)
 		logServer(t, e, nil, 0, 0)

@@ -159,8 +159,12 @@ func Plot(e *env.Env, all api.Metrics) error {
 
 func metricsTable(all api.Metrics) *text.Table {
 	t := &text.Table{Columns: []text.Column{
-		{Title: "NAME", Flex: true, Min: 8}, {Title: "LAST", Right: true}, {Title: "LEAST", Right: true, Drop: 1},
-		{Title: "MOST", Right: true, Drop: 2}, {Title: "STEP", Right: true}, {Title: "VALUES", Right: true, Drop: 3},
+		{Title: "NAME", Flex: true, Min: 8},
+		{Title: "LAST", Right: true},
+		{Title: "LEAST", Right: true, Drop: 1},
+		{Title: "MOST", Right: true, Drop: 2},
+		{Title: "STEP", Right: true},
+		{Title: "VALUES", Right: true, Drop: 3},
 	}}
 	for _, s := range group(all) {
 		low, high := math.Inf(1), math.Inf(-1)
