@@ -201,10 +201,8 @@ func TestC4_AStrangerWithTheOldPidIsLeftAlone(t *testing.T) {
 	if err := json.Unmarshal(raw, &m); err != nil {
 		t.Fatal(err)
 	}
-	for k := range m {
-		if strings.HasSuffix(k, "pid") {
-			m[k] = stranger.Process.Pid
-		}
+	if replacePIDs(m, stranger.Process.Pid) == 0 {
+		t.Fatalf("no pid in %s", raw)
 	}
 	if raw, err = json.Marshal(m); err != nil {
 		t.Fatal(err)
@@ -220,4 +218,18 @@ func TestC4_AStrangerWithTheOldPidIsLeftAlone(t *testing.T) {
 	if !alive(stranger.Process.Pid) {
 		t.Error("the stranger was killed")
 	}
+}
+
+// replacePIDs writes pid over every pid in a document and counts them.
+func replacePIDs(doc map[string]any, pid int) int {
+	n := 0
+	for k, v := range doc {
+		if inner, ok := v.(map[string]any); ok {
+			n += replacePIDs(inner, pid)
+		} else if _, isNumber := v.(float64); isNumber && (strings.HasSuffix(k, "pid") || k == "child") {
+			doc[k] = pid
+			n++
+		}
+	}
+	return n
 }

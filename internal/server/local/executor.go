@@ -231,18 +231,26 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // tidy keeps an ended run's console and removes its shim folder.
 func (x *Executor) tidy(id string) {
-	kept := filepath.Join(x.cfg.RunsDir, id)
-	if err := os.MkdirAll(kept, 0o700); err != nil {
-		x.log.Warn("keep console", "run_id", id, "error", err)
-		return
-	}
-	if err := console.Move(filepath.Join(x.cfg.ShimDir, id), kept); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := x.keepConsole(id); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		x.log.Warn("keep console", "run_id", id, "error", err)
 		return
 	}
 	if err := x.cfg.Host.Remove(id); err != nil {
 		x.log.Warn("clear run folder", "run_id", id, "error", err)
 	}
+}
+
+// keepConsole moves the output of a run that printed something.
+func (x *Executor) keepConsole(id string) error {
+	from, kept := filepath.Join(x.cfg.ShimDir, id), filepath.Join(x.cfg.RunsDir, id)
+	size, err := console.NewReader(from).Size()
+	if err != nil || size == 0 {
+		return err
+	}
+	if err := os.MkdirAll(kept, 0o700); err != nil {
+		return err
+	}
+	return console.Move(from, kept)
 }
 
 // Console reads a run's output where it lies: with the shim while the run
