@@ -1,0 +1,5 @@
+package fingerprint
+
+import "cdui/internal/version"
+
+func cduiVersion() string { return version.String() }
