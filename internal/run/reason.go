@@ -12,7 +12,7 @@ type Reason struct {
 	Params map[string]any `json:"params,omitempty"`
 }
 
-// The reason codes of runs that wait for a local slot.
+// The reason codes of runs that wait for a slot.
 const (
 	ReasonSlotBusy = "slot_busy"
 	ReasonBehind   = "behind"
@@ -20,6 +20,14 @@ const (
 	ReasonHeld     = "held"
 	ReasonAfter    = "after"
 	ReasonNoDevice = "no_worker_offers"
+)
+
+// The reason codes of runs that wait for a worker.
+const (
+	ReasonWorkerOffline  = "worker_offline"
+	ReasonWorkerDraining = "worker_draining"
+	ReasonAllDraining    = "all_draining"
+	ReasonNodeTypes      = "node_types_missing"
 )
 
 // SlotBusy names the runs that hold the device.
@@ -61,6 +69,47 @@ func NoDevice(devices []string) Reason {
 		Code:   ReasonNoDevice,
 		Text:   "waiting for a worker that offers " + list,
 		Params: map[string]any{"devices": devices},
+	}
+}
+
+// WorkerOffline is a run whose worker is away.
+func WorkerOffline(worker string) Reason {
+	return Reason{
+		Code:   ReasonWorkerOffline,
+		Text:   fmt.Sprintf("waiting for worker %s to reconnect", worker),
+		Params: map[string]any{"worker": worker},
+	}
+}
+
+// WorkerDraining is a run whose worker takes none at present.
+func WorkerDraining(worker string) Reason {
+	return Reason{
+		Code:   ReasonWorkerDraining,
+		Text:   fmt.Sprintf("worker %s is draining", worker),
+		Params: map[string]any{"worker": worker},
+	}
+}
+
+// AllDraining is a run for which every worker that offers the devices drains.
+func AllDraining(devices, workers []string) Reason {
+	verb := "is"
+	if len(workers) > 1 {
+		verb = "are"
+	}
+	return Reason{
+		Code:   ReasonAllDraining,
+		Text:   fmt.Sprintf("waiting for a worker that offers %s: %s %s draining", strings.Join(devices, ", "), strings.Join(workers, ", "), verb),
+		Params: map[string]any{"devices": devices, "workers": workers},
+	}
+}
+
+// NodeTypesMissing is a graph that only workers without all node types of the
+// server could take.
+func NodeTypesMissing(workers []string) Reason {
+	return Reason{
+		Code:   ReasonNodeTypes,
+		Text:   fmt.Sprintf("waiting for a worker that knows the server's node types: %s lacks some", strings.Join(workers, ", ")),
+		Params: map[string]any{"workers": workers},
 	}
 }
 

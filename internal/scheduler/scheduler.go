@@ -16,6 +16,15 @@ type Slot struct {
 	Worker, Device string
 }
 
+// Name is what people are shown: the device, behind its worker's name when it
+// is not the server's.
+func (s Slot) Name() string {
+	if s.Worker == Local {
+		return s.Device
+	}
+	return s.Worker + "/" + s.Device
+}
+
 // Local is the worker name of the control plane's own machine.
 const Local = "local"
 
@@ -32,6 +41,8 @@ type Waiting struct {
 	Seq int64
 	// Slots are all taken at once.
 	Slots []Slot
+	// Ask, when it is set, stands for Slots: they are chosen at the start.
+	Ask *Ask
 }
 
 // Queue is one FIFO in submission order. Runs that are held or wait for other
@@ -43,8 +54,9 @@ type Queue struct {
 
 // Snapshot is all that a plan depends on. Plan reads it only.
 type Snapshot struct {
-	Slots  map[Slot]SlotState
-	Queues []Queue
+	Slots   map[Slot]SlotState
+	Workers []Worker
+	Queues  []Queue
 }
 
 // Start is a run that starts now and the slots that it takes.
@@ -68,10 +80,17 @@ type Plan struct {
 func Decide(s Snapshot) Plan {
 	p := pass{
 		slots:    s.Slots,
+		workers:  byName(s.Workers),
 		taken:    map[Slot][]string{},
 		reserved: map[Slot]int{},
 		plan:     Plan{Reasons: map[string]run.Reason{}},
 	}
+	for slot := range s.Slots {
+		if slot.Worker == Local {
+			p.local = append(p.local, slot.Device)
+		}
+	}
+	slices.Sort(p.local)
 	var heads headHeap
 	for i, q := range s.Queues {
 		if len(q.Waiting) > 0 {
@@ -101,6 +120,8 @@ func Decide(s Snapshot) Plan {
 
 type pass struct {
 	slots    map[Slot]SlotState
+	workers  []Worker
+	local    []string
 	taken    map[Slot][]string
 	reserved map[Slot]int
 	plan     Plan
@@ -108,38 +129,74 @@ type pass struct {
 
 // offer places w or says why it can't be placed.
 func (p *pass) offer(w Waiting) (run.Reason, bool) {
+	switch {
+	case w.Ask == nil:
+		return p.offerSlots(w)
+	case w.Ask.Worker == Any:
+		return p.offerAny(w)
+	}
+	return p.offerNamed(w)
+}
+
+// offerSlots offers w the slots that it names.
+func (p *pass) offerSlots(w Waiting) (run.Reason, bool) {
 	var missing, busy, holders []string
 	for _, slot := range w.Slots {
-		state, ok := p.slots[slot]
-		switch {
-		case !ok:
+		if _, ok := p.slots[slot]; !ok {
 			missing = append(missing, slot.Device)
-		case len(state.Holders)+len(p.taken[slot])+p.reserved[slot] >= state.Cap:
-			busy = append(busy, slot.Device)
-			for _, id := range slices.Concat(state.Holders, p.taken[slot]) {
-				if !slices.Contains(holders, id) {
-					holders = append(holders, id)
-				}
-			}
 		}
 	}
 	if len(missing) > 0 {
 		return run.NoDevice(missing), false
 	}
+	for _, slot := range p.full(w.Slots) {
+		busy = append(busy, slot.Name())
+		holders = p.addHolders(holders, slot)
+	}
 	if len(busy) > 0 {
 		if len(w.Slots) == 1 {
 			return run.SlotBusy(busy[0], holders), false
 		}
-		for _, slot := range w.Slots {
-			p.reserved[slot]++
-		}
+		p.reserve(w.Slots)
 		return run.SetWaiting(busy, holders), false
 	}
-	for _, slot := range w.Slots {
+	p.take(w, w.Slots)
+	return run.Reason{}, true
+}
+
+// full lists those of slots that have no room.
+func (p *pass) full(slots []Slot) []Slot {
+	var out []Slot
+	for _, slot := range slots {
+		state := p.slots[slot]
+		if len(state.Holders)+len(p.taken[slot])+p.reserved[slot] >= state.Cap {
+			out = append(out, slot)
+		}
+	}
+	return out
+}
+
+func (p *pass) addHolders(holders []string, slot Slot) []string {
+	for _, id := range slices.Concat(p.slots[slot].Holders, p.taken[slot]) {
+		if !slices.Contains(holders, id) {
+			holders = append(holders, id)
+		}
+	}
+	return holders
+}
+
+// reserve keeps a set's slots from runs that were submitted later.
+func (p *pass) reserve(slots []Slot) {
+	for _, slot := range slots {
+		p.reserved[slot]++
+	}
+}
+
+func (p *pass) take(w Waiting, slots []Slot) {
+	for _, slot := range slots {
 		p.taken[slot] = append(p.taken[slot], w.RunID)
 	}
-	p.plan.Starts = append(p.plan.Starts, Start{RunID: w.RunID, Slots: w.Slots})
-	return run.Reason{}, true
+	p.plan.Starts = append(p.plan.Starts, Start{RunID: w.RunID, Slots: slots})
 }
 
 type head struct {
