@@ -25,6 +25,7 @@ done
 
 if [ "${1:-}" = --check ]; then
     # docs/states.md is compared by the test of internal/run.
+    $GO test -count 1 -run TestConformanceIsTheDocument ./internal/archtest
     for folder in completions man; do
         if ! diff -ru "$folder" "$fresh/$folder"; then
             echo "$folder/ is out of date: run 'make gen' and commit it" >&2
@@ -45,3 +46,5 @@ done
 cat "$fresh/builtin.json" >internal/catalog/builtin.json
 # The transition matrix of internal/run, printed.
 $GO test -count 1 -run TestTransitionMatrixIsTheDocument ./internal/run -update
+# Which tests bear which ids of the contract.
+$GO test -count 1 -run TestConformanceIsTheDocument ./internal/archtest -update
