@@ -229,8 +229,8 @@ func TestKill9OfTheChildSaysSo(t *testing.T) {
 func TestKill9OfTheHostLosesNothing(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, way string) {
-		dir := t.TempDir()
-		a := shell(`i=0; while [ $i -lt 10 ]; do echo line $i; i=$((i+1)); sleep 0.05; done; exit 5`)
+		dir, release := t.TempDir(), filepath.Join(t.TempDir(), "release")
+		a := shell(`i=0; while [ $i -lt 10 ]; do echo line $i; i=$((i+1)); sleep 0.05; done; while ! [ -e ` + release + ` ]; do sleep 0.05; done; exit 5`)
 		pid := startFromOtherProcess(t, dir, way, a)
 
 		h := newHost(t, shimhost.Config{Dir: dir, Isolate: way})
@@ -243,6 +243,9 @@ func TestKill9OfTheHostLosesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
+		if err := os.WriteFile(release, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 		r.From(2)
 		recs := toEnd(t, r)
 		if got := words(recs); got != "error run_finished" || recs[0].Seq != 3 {
