@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -147,7 +148,7 @@ func TestAnUpgradeTakesACopyFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := len(known) + 1
+	next, copied := len(known)+1, fmt.Sprintf("%s.v%d.copy", path, len(known))
 	upgrade := func(sql string) (*Store, error) {
 		s := &Store{path: path, logger: s.logger, patience: time.Second, active: map[string]*runLog{}}
 		err := s.open(t.Context(), func() ([]migration, error) {
@@ -172,10 +173,10 @@ func TestAnUpgradeTakesACopyFirst(t *testing.T) {
 	if err := up.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), Config{Path: path}); !errors.Is(err, ErrNewerSchema) || !strings.Contains(err.Error(), path+".v1.copy") {
+	if _, err := Open(t.Context(), Config{Path: path}); !errors.Is(err, ErrNewerSchema) || !strings.Contains(err.Error(), copied) {
 		t.Errorf("the older release said %v", err)
 	}
-	old, err := Open(t.Context(), Config{Path: path + ".v1.copy"})
+	old, err := Open(t.Context(), Config{Path: copied})
 	if err != nil {
 		t.Fatal(err)
 	}
