@@ -6,6 +6,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/console"
+	"cdui/internal/scheduler"
 )
 
 // Info implements httpapi.Host.
@@ -54,7 +55,7 @@ func (s *server) Status(ctx context.Context) api.ServerStatus {
 		Isolation: s.host.Isolation(), Running: executing, Waiting: queued,
 		Devices: []api.Device{}, Problems: s.Problems(ctx),
 	}
-	slots := s.runs.Slots()
+	slots := s.runs.Slots(scheduler.Local)
 	for _, d := range s.inventory() {
 		slot := slots[d.Device]
 		runs := append([]string{}, slot.Holders...)

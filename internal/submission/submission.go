@@ -48,8 +48,8 @@ func FactsOf(row run.Row) Facts {
 }
 
 // Check reads a submission. Its errors are *api.Error; it never leaves what
-// could not start on the devices that are there.
-func Check(req api.SubmitRequest, inv device.Inventory, cat *catalog.Catalog) (Checked, error) {
+// could not start on the machines that are known.
+func Check(req api.SubmitRequest, m Machines, cat *catalog.Catalog) (Checked, error) {
 	o, err := run.ParseOptions(req.Options)
 	if err != nil {
 		return Checked{}, optionError(err)
@@ -74,20 +74,20 @@ func Check(req api.SubmitRequest, inv device.Inventory, cat *catalog.Catalog) (C
 		return Checked{}, api.Errorf(api.Unavailable, "a Script or Command can't run in the interactive lane; leave the lane out to queue it").With("rejected", true)
 	}
 	if o.Device == "" {
-		o.Device = settingsDevice(inv, env.Settings.Device)
+		o.Device = settingsDevice(m, o, env.Settings.Device)
 	}
-	devices, key, err := place(&o, inv)
-	if err != nil {
+	c := Checked{Program: program, Row: run.Row{Name: name, Options: o, Graph: raw, RerunOf: req.RerunOf}}
+	if err := c.place(m); err != nil {
 		return Checked{}, err
 	}
-	c := Checked{Program: program, Row: run.Row{
-		Name: name, Options: o, QueueKey: key, Devices: devices, Graph: raw, RerunOf: req.RerunOf,
-	}}
 	if req.Git != nil {
 		c.Row.GitCommit, c.Row.GitDirty = req.Git.Commit, req.Git.Dirty
 	}
 	if isProgram {
 		return c, nil
+	}
+	if err := c.types(m, raw, cat); err != nil {
+		return Checked{}, err
 	}
 	return c, c.keepGraph(raw, req.Cwd, cat)
 }
@@ -113,10 +113,10 @@ func (c *Checked) keepGraph(raw json.RawMessage, cwd string, cat *catalog.Catalo
 }
 
 // settingsDevice is the device that a graph's own settings ask for. A graph
-// travels between machines, so one that this machine lacks becomes cpu, and the
-// engine warns; a device in the options is an order and is refused instead.
-func settingsDevice(inv device.Inventory, wanted string) string {
-	if _, err := inv.Resolve(wanted); err != nil {
+// travels between machines, so one that isn't there becomes cpu, and the engine
+// warns; a device in the options is an order and is refused instead.
+func settingsDevice(m Machines, o run.Options, wanted string) string {
+	if settingsFit(m, o, wanted) != nil {
 		return device.CPU
 	}
 	return wanted
@@ -143,41 +143,34 @@ func graphOf(raw json.RawMessage, o run.Options) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// place resolves the devices that the options ask for and the queue key,
-// or refuses what could never start.
-func place(o *run.Options, inv device.Inventory) (devices []string, key string, err error) {
-	t := o.Target
-	if t != nil && t.Worker != "any" && !t.Local() {
-		return nil, "", api.Errorf(api.Invalid, "no worker %q: no workers are enrolled. Leave --worker out to run on this machine", t.Worker).
-			With("worker", t.Worker)
+// place resolves the devices that the options ask for and the queue key, or
+// refuses what could never start.
+func (c *Checked) place(m Machines) error {
+	o := &c.Row.Options
+	if !o.Target.Local() {
+		return c.target(m)
 	}
-	devices = []string{}
-	if t != nil && len(t.Devices) > 0 {
-		devices = t.Devices
-		for _, d := range devices {
-			if !inv.Has(d) {
-				return nil, "", noDevice(inv, d)
+	c.Row.Devices = []string{}
+	if t := o.Target; t != nil && len(t.Devices) > 0 {
+		c.Row.Devices = t.Devices
+		for _, d := range t.Devices {
+			if !m.Local.Has(d) {
+				return noDevice(m.Local, d)
 			}
 		}
-		o.Device = devices[0]
+		o.Device = t.Devices[0]
 	} else {
 		if o.Device == "" {
 			o.Device = device.CPU
 		}
-		d, err := inv.Resolve(o.Device)
+		d, err := m.Local.Resolve(o.Device)
 		if err != nil {
-			return nil, "", noDevice(inv, o.Device)
+			return noDevice(m.Local, o.Device)
 		}
-		o.Device, devices = d, []string{d}
+		o.Device, c.Row.Devices = d, []string{d}
 	}
-	key = strings.Join(devices, ",")
-	if t != nil && t.Worker == "any" {
-		if device.Kind(devices[0]) == device.CUDA && (len(devices) > 1 || devices[0] != "cuda:0") {
-			return nil, "", api.Errorf(api.Invalid, "no worker can serve %s, and on this server \"any\" takes cuda:0 alone; name the worker, or leave it out", strings.Join(devices, ","))
-		}
-		key = "any/" + key
-	}
-	return devices, key, nil
+	c.Row.QueueKey = strings.Join(c.Row.Devices, ",")
+	return nil
 }
 
 func noDevice(inv device.Inventory, d string) error {

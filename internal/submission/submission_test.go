@@ -43,7 +43,7 @@ func TestWhereASubmissionQueues(t *testing.T) {
 		if c.graph != "" {
 			req = api.SubmitRequest{Graph: json.RawMessage(strings.Replace(graph, "%s", c.graph, 1)), Options: json.RawMessage(c.options)}
 		}
-		got, err := submission.Check(req, machine(), builtin(t))
+		got, err := submission.Check(req, submission.Machines{Local: machine()}, builtin(t))
 		if err != nil || got.Row.QueueKey != c.key || got.Row.Options.Device != c.device {
 			t.Errorf("%s: key %q, device %q, %v", name, got.Row.QueueKey, got.Row.Options.Device, err)
 		}
@@ -63,7 +63,7 @@ func TestRefusalsNameTheFault(t *testing.T) {
 		if err := json.Unmarshal([]byte(in), &req); err != nil {
 			t.Fatal(err)
 		}
-		_, err := submission.Check(req, machine(), builtin(t))
+		_, err := submission.Check(req, submission.Machines{Local: machine()}, builtin(t))
 		if err == nil || !strings.Contains(err.Error(), want) || api.CodeOf(err) == api.Internal {
 			t.Errorf("%.70s: %v, want %q", in, err, want)
 		}
@@ -81,7 +81,7 @@ func FuzzCheck(f *testing.F) {
 		if json.Unmarshal(raw, &req) != nil {
 			return
 		}
-		if _, err := submission.Check(req, machine(), cat); err != nil && api.CodeOf(err) == api.Internal {
+		if _, err := submission.Check(req, submission.Machines{Local: machine()}, cat); err != nil && api.CodeOf(err) == api.Internal {
 			t.Fatalf("a bad submission is an internal error: %v", err)
 		}
 	})

@@ -46,7 +46,7 @@ func (s *Service) Cancel(ctx context.Context, id string, grace time.Duration, fo
 	}
 	if e.phase == waiting {
 		s.mu.Unlock()
-		status, err := s.leave(ctx, e, run.CancelWaiting, run.EndCancel, "")
+		status, err := s.leave(ctx, e, leaving{signal: run.CancelWaiting, class: run.EndCancel})
 		if errors.Is(err, errMoved) {
 			return s.Cancel(ctx, id, grace, force) // it was placed in that moment
 		}
@@ -59,8 +59,14 @@ func (s *Service) Cancel(ctx context.Context, id string, grace time.Duration, fo
 	ts := now()
 	first := e.row.CancelRequestedAt == nil
 	e.row.CancelRequestedAt = &ts
-	status := e.row.Status
+	status, attempt := e.row.Status, e.row.Attempt
 	s.mu.Unlock()
+	if force && status == run.Disconnected {
+		if err := s.giveUp(ctx, e, attempt); err != nil && !errors.Is(err, ErrGone) {
+			return api.CancelReply{}, storeError(err)
+		}
+		return api.CancelReply{RunID: id, Status: run.Cancelled, Cancelled: true}, nil
+	}
 	if first {
 		// The order is already on its way; writing it down lets a later process
 		// of the control plane repeat it. A full disk must not stop a cancel.
@@ -75,10 +81,21 @@ func (s *Service) Cancel(ctx context.Context, id string, grace time.Duration, fo
 // errMoved: the run waits no more.
 var errMoved = errors.New("the run does not wait any more")
 
+// leaving says how a run ends that has no child. Code and params go on the
+// terminal event of a failed one.
+type leaving struct {
+	signal run.Signal
+	class  run.EndClass
+	text   string
+	code   string
+	params map[string]any
+}
+
 // leave ends a run that has no child.
-func (s *Service) leave(ctx context.Context, e *entry, signal run.Signal, class run.EndClass, text string) (run.Status, error) {
+func (s *Service) leave(ctx context.Context, e *entry, l leaving) (run.Status, error) {
+	class, text := l.class, l.text
 	s.mu.Lock()
-	status, ok := run.Next(e.row.Status, signal)
+	status, ok := run.Next(e.row.Status, l.signal)
 	if !ok || e.phase != waiting {
 		s.mu.Unlock()
 		return e.row.Status, errMoved
@@ -90,12 +107,15 @@ func (s *Service) leave(ctx context.Context, e *entry, signal run.Signal, class 
 
 	ts := now()
 	patch := &store.Patch{Status: &status, EndClass: &class, FinishedAt: &ts, Error: &text}
-	if signal == run.CancelWaiting {
+	if l.signal == run.CancelWaiting {
 		patch.CancelRequestedAt = &ts
 	}
+	terminal := terminalEvent(status, protocol.Finished{Error: text}, ts)
+	if status == run.Failed {
+		terminal.Payload = run.ExecutionError(text, l.code, l.params)
+	}
 	_, err := s.cfg.Store.Apply(ctx, store.Change{
-		RunID: e.row.ID, RequireActive: true, End: true, Patch: patch,
-		Events: []store.Event{terminalEvent(status, protocol.Finished{Error: text}, ts)},
+		RunID: e.row.ID, RequireActive: true, End: true, Patch: patch, Events: []store.Event{terminal},
 	})
 	if err != nil {
 		s.mu.Lock()
@@ -121,20 +141,31 @@ func (s *Service) leave(ctx context.Context, e *entry, signal run.Signal, class 
 func (s *Service) forwardCancel(e *entry) {
 	order := *e.cancel
 	id := e.row.ID
-	wait := order.grace
-	if e.program.Command == nil {
-		wait += scriptKillDelay
-	}
-	if order.force {
-		wait = 0
-	}
-	e.deadline = now().Add(wait)
+	e.stopBy(e.row.Status != run.Disconnected)
 	if s.closed {
 		return
 	}
+	executor := s.executor(e.row.WorkerID)
 	s.wg.Go(func() {
-		if err := s.cfg.Executor.Cancel(s.ctx, id, order.grace, order.force); err != nil {
+		if err := executor.Cancel(s.ctx, id, order.grace, order.force); err != nil {
 			s.log.Warn("forward cancel", "run_id", id, "error", err)
 		}
 	})
+}
+
+// stopBy notes when a cancelled run will be killed, which nobody knows of one
+// that is out of sight. The caller holds the service's mu.
+func (e *entry) stopBy(known bool) {
+	e.deadline = time.Time{}
+	if !known {
+		return
+	}
+	wait := e.cancel.grace
+	if e.program.Command == nil {
+		wait += scriptKillDelay
+	}
+	if e.cancel.force {
+		wait = 0
+	}
+	e.deadline = now().Add(wait)
 }

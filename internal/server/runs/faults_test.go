@@ -13,6 +13,7 @@ import (
 	"cdui/internal/api"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
+	"cdui/internal/scheduler"
 	"cdui/internal/server/runs"
 	"cdui/internal/store"
 )
@@ -147,7 +148,7 @@ func TestAnyHistoryIsSound(t *testing.T) {
 					_, _ = w.svc.Release(ctx, rapid.SampledFrom(ids).Draw(rt, "release"))
 				}
 			}
-			for d, slot := range w.svc.Slots() {
+			for d, slot := range w.svc.Slots(scheduler.Local) {
 				if len(slot.Holders) > slot.Cap {
 					rt.Fatalf("%s holds %v, its cap is %d", d, slot.Holders, slot.Cap)
 				}
@@ -166,7 +167,7 @@ func TestAnyHistoryIsSound(t *testing.T) {
 				rt.Fatalf("run %s is %s for ever: %s", id, v.Status, v.QueueReason)
 			}
 		}
-		for d, slot := range w.svc.Slots() {
+		for d, slot := range w.svc.Slots(scheduler.Local) {
 			if len(slot.Holders) > 0 {
 				rt.Fatalf("%s still holds %v", d, slot.Holders)
 			}

@@ -40,7 +40,6 @@ func (s *Service) persist(what, runID string, apply func(ctx context.Context) er
 func (s *Service) place(e *entry) {
 	s.mu.Lock()
 	row := e.row
-	s.mu.Unlock()
 	status, _ := run.Next(row.Status, run.Place)
 	attempt, started := row.Attempt+1, now()
 	change := store.Change{
@@ -48,6 +47,8 @@ func (s *Service) place(e *entry) {
 		RequireActive: true,
 		Patch:         &store.Patch{Status: &status, Attempt: &attempt},
 	}
+	e.placement(change.Patch)
+	s.mu.Unlock()
 	if row.StartedAt == nil {
 		change.Patch.StartedAt = &started
 		change.Events = []store.Event{{Type: run.EventExecutionStart, Payload: run.ExecutionStart(row.ID), TS: started}}
@@ -73,11 +74,16 @@ func (s *Service) place(e *entry) {
 	s.mu.Unlock()
 	s.cfg.Notify(row.ID)
 	if err == nil {
-		err = s.cfg.Executor.Start(s.ctx, job, s)
+		err = s.executor(row.WorkerID).Start(s.ctx, job, s)
 	}
 	if err != nil {
 		if s.ctx.Err() != nil {
 			return // the next process finds the row running without a child and places it again
+		}
+		if errors.Is(err, ErrNotNow) {
+			s.log.Info("placed in vain", "run_id", row.ID, "worker", row.WorkerID, "error", err)
+			s.wg.Go(func() { s.placedInVain(row.ID, attempt) })
+			return
 		}
 		s.log.Error("start", "run_id", row.ID, "error", err)
 		s.wg.Go(func() { s.failedToStart(e, attempt, err) })
@@ -91,6 +97,20 @@ func (s *Service) place(e *entry) {
 		s.forwardCancel(e)
 	}
 	s.mu.Unlock()
+}
+
+// placedInVain puts a run back in line whose machine went away meanwhile.
+func (s *Service) placedInVain(id string, attempt int) {
+	err := s.persist("placement undone", id, func(ctx context.Context) error {
+		err := s.NeverStarted(ctx, id, attempt)
+		if errors.Is(err, ErrGone) {
+			return nil
+		}
+		return err
+	})
+	if err != nil && s.ctx.Err() == nil {
+		s.log.Error("put back in line", "run_id", id, "error", err)
+	}
 }
 
 // failedToStart ends a run whose executor could not start it.
@@ -134,14 +154,20 @@ func (s *Service) NeverStarted(ctx context.Context, runID string, attempt int) e
 	if !ok {
 		return ErrGone
 	}
+	patch := &store.Patch{Status: &next}
+	if e.ask != nil {
+		nowhere := ""
+		patch.WorkerID, patch.Devices = &nowhere, append([]string{}, e.ask.Devices...)
+	}
 	if _, err := s.cfg.Store.Apply(ctx, store.Change{
-		RunID: runID, RequireActive: true, RequireAttempt: attempt, Patch: &store.Patch{Status: &next},
+		RunID: runID, RequireActive: true, RequireAttempt: attempt, Patch: patch,
 	}); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	e.row.Status = next
 	s.release(e)
+	e.unsettle()
 	s.enqueue(e)
 	s.mu.Unlock()
 	s.cfg.Notify(runID)

@@ -90,7 +90,7 @@ func (s *Service) join(e *entry) {
 		q = &queue{}
 		s.queues[e.row.QueueKey] = q
 	}
-	q.insert(scheduler.Waiting{RunID: e.row.ID, Seq: e.row.Seq, Slots: e.slots})
+	q.insert(scheduler.Waiting{RunID: e.row.ID, Seq: e.row.Seq, Slots: e.slots, Ask: e.ask})
 }
 
 // dequeue takes a run out of its FIFO. The caller holds mu.
@@ -132,7 +132,7 @@ func (s *Service) schedule() {
 	if s.closed || len(s.queues) == 0 {
 		return
 	}
-	snapshot := scheduler.Snapshot{Slots: s.slots, Queues: make([]scheduler.Queue, 0, len(s.queues))}
+	snapshot := scheduler.Snapshot{Slots: s.slots, Workers: s.schedulable(), Queues: make([]scheduler.Queue, 0, len(s.queues))}
 	for key, q := range s.queues {
 		snapshot.Queues = append(snapshot.Queues, scheduler.Queue{Key: key, Waiting: q.waiting})
 	}
@@ -141,6 +141,7 @@ func (s *Service) schedule() {
 	for _, start := range plan.Starts {
 		e := s.runs[start.RunID]
 		s.dequeue(e)
+		e.settle(start.Slots)
 		s.take(e)
 		e.phase = placing
 		s.wg.Go(func() { s.place(e) })

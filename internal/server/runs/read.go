@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"cdui/internal/api"
+	"cdui/internal/device"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
 )
@@ -81,7 +82,7 @@ func (s *Service) Queue() api.Queue {
 		return keys[name]
 	}
 	for slot := range s.slots {
-		key(slot.Device)
+		key(slot.Name())
 	}
 	aside := map[string][]*entry{}
 	for _, e := range s.runs {
@@ -119,24 +120,54 @@ func (s *Service) Queue() api.Queue {
 
 // keyCap is how many runs of one key may execute at once. The caller holds mu.
 func (s *Service) keyCap(name string) int {
-	name = strings.TrimPrefix(name, "any/")
+	worker, devices, named := strings.Cut(name, "/")
+	if !named {
+		worker, devices = scheduler.Local, name
+	}
+	kind := !strings.Contains(devices, ":") && devices != device.CPU
+	if worker != scheduler.Any {
+		return s.roomOn(worker, devices, kind)
+	}
+	total := s.roomOn(scheduler.Local, devices, kind)
+	for w, state := range s.workers {
+		if state.Connected {
+			total += s.roomOn(w, devices, kind)
+		}
+	}
+	return total
+}
+
+// roomOn is what one machine takes: the least of a set, or all devices of a
+// kind together. The caller holds mu.
+func (s *Service) roomOn(worker, devices string, kind bool) int {
+	if kind {
+		total := 0
+		for slot, state := range s.slots {
+			if slot.Worker == worker && device.Kind(slot.Device) == devices {
+				total += state.Cap
+			}
+		}
+		return total
+	}
 	least := 0
-	for _, d := range strings.Split(name, ",") {
-		c := s.slots[scheduler.Slot{Worker: scheduler.Local, Device: d}].Cap
-		if least == 0 || c < least {
+	for i, d := range strings.Split(devices, ",") {
+		if c := s.slots[scheduler.Slot{Worker: worker, Device: d}].Cap; i == 0 || c < least {
 			least = c
 		}
 	}
 	return least
 }
 
-// Slots tells what each local device takes and holds.
-func (s *Service) Slots() map[string]scheduler.SlotState {
+// Slots tells what each device of a machine takes and holds; the control
+// plane's own is scheduler.Local.
+func (s *Service) Slots(worker string) map[string]scheduler.SlotState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make(map[string]scheduler.SlotState, len(s.slots))
+	out := map[string]scheduler.SlotState{}
 	for slot, state := range s.slots {
-		out[slot.Device] = state
+		if slot.Worker == worker {
+			out[slot.Device] = state
+		}
 	}
 	return out
 }

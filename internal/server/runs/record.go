@@ -73,9 +73,19 @@ func (s *Service) Lost(ctx context.Context, runID string, attempt int, loss Loss
 	}
 	e.record.Lock()
 	defer e.record.Unlock()
-	return s.end(ctx, e, attempt, protocol.Finished{
-		Status: string(run.Interrupted), EndClass: string(loss.EndClass), Error: loss.Text,
-	}, 0)
+	f := protocol.Finished{Status: string(run.Interrupted), EndClass: string(loss.EndClass), Error: loss.Text, Code: loss.Code}
+	s.mu.Lock()
+	if e.row.Status == run.Disconnected && e.cancel != nil {
+		// It was to stop anyway, and whether it did nobody will learn.
+		f.Status, f.EndClass = string(run.Cancelled), string(run.EndCancel)
+	}
+	if len(loss.Params) > 0 {
+		if doc, err := json.Marshal(map[string]any{"error_params": loss.Params}); err == nil {
+			e.row.Facts = mergeFacts(e.row.Facts, doc)
+		}
+	}
+	s.mu.Unlock()
+	return s.end(ctx, e, attempt, f, 0)
 }
 
 // end closes a run: its slots are free before the terminal event and the row,

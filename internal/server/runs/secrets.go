@@ -18,6 +18,6 @@ func (e *entry) hadSecrets() bool {
 
 // forgetSecrets ends a waiting run whose secrets are gone.
 func (s *Service) forgetSecrets(ctx context.Context, e *entry) error {
-	_, err := s.leave(ctx, e, run.Shutdown, run.EndServer, secretsGone)
+	_, err := s.leave(ctx, e, leaving{signal: run.Shutdown, class: run.EndServer, text: secretsGone})
 	return err
 }

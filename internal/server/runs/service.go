@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,13 +34,15 @@ type Store interface {
 // Executor carries out placed runs. Reports come back through the Sink.
 type Executor interface {
 	// Start hands a placed run over and returns once it is under way. An
-	// error means that nothing was started and nothing is left behind.
+	// error means that nothing was started and nothing is left behind; with
+	// ErrNotNow the run goes back in line, with any other it has failed.
 	Start(ctx context.Context, job Job, sink Sink) error
 	// Adopt takes over runs that an earlier process of the control plane had
 	// placed. It answers for each through the sink: more records, Lost, or
 	// NeverStarted.
 	Adopt(ctx context.Context, jobs []Job, sink Sink) error
-	// Cancel asks a run to stop within grace; force kills it at once.
+	// Cancel asks a run to stop within grace; force kills it at once. For a
+	// run that is out of sight the order waits until it is back.
 	Cancel(ctx context.Context, runID string, grace time.Duration, force bool) error
 }
 
@@ -53,6 +56,12 @@ type Sink interface {
 	Lost(ctx context.Context, runID string, attempt int, loss Loss) error
 	// NeverStarted puts a run whose placement reached no child back in line.
 	NeverStarted(ctx context.Context, runID string, attempt int) error
+	// LinkLost and LinkBack tell that a run goes on out of sight, and that it
+	// is in sight again.
+	LinkLost(ctx context.Context, runID string, attempt int, l Link) error
+	LinkBack(ctx context.Context, runID string, attempt int, l Link) error
+	// Late keeps how a run ended that had been given up before.
+	Late(ctx context.Context, worker, runID string, attempt int, f protocol.Finished) error
 }
 
 // Job is a placed run, ready to execute. Program is zero for a graph that is
@@ -70,17 +79,26 @@ type Job struct {
 type Loss struct {
 	EndClass run.EndClass
 	Text     string
+	// Code and Params say the same for programs, where there is a code.
+	Code   string
+	Params map[string]any
 }
 
 // ErrGone is returned for a run, or an attempt of it, that the service does
 // not hold: it has ended or was removed.
 var ErrGone = errors.New("the run is not active")
 
-// Config is what a Service is made of. All fields but Logger are required.
+// ErrNotNow is wrapped by an error of Start when the run's machine is away.
+var ErrNotNow = errors.New("the machine can't take the run now")
+
+// Config is what a Service is made of. Workers, Notify, Ended and Logger may
+// be nil.
 type Config struct {
-	Store    Store
-	Executor Executor
-	Limits   scheduler.Limits
+	Store Store
+	// Executor carries out runs on the control plane's machine, Workers those
+	// that were placed on a worker.
+	Executor, Workers Executor
+	Limits            scheduler.Limits
 	// Devices gives the machine's present inventory, Catalog the node types.
 	Devices    func() device.Inventory
 	Catalog    func(ctx context.Context) *catalog.Catalog
@@ -108,6 +126,8 @@ type Service struct {
 	runs   map[string]*entry
 	queues map[string]*queue
 	slots  map[scheduler.Slot]scheduler.SlotState
+	// workers are all that runs may name.
+	workers map[string]WorkerState
 	// reasons says for each key why its head waits; from the last plan.
 	reasons map[string]run.Reason
 	// dependents maps a run to those that wait for its end.
@@ -127,8 +147,11 @@ const (
 type entry struct {
 	row     run.Row
 	program graph.Program
-	slots   []scheduler.Slot
-	phase   phase
+	// slots are those that the run holds, or will. A run with an ask has none
+	// until it is placed.
+	slots []scheduler.Slot
+	ask   *scheduler.Ask
+	phase phase
 	// aside is why a waiting run doesn't stand in its queue.
 	aside *run.Reason
 	// afterMet: the runs that this one waited for have ended as it asked.
@@ -170,7 +193,7 @@ func New(cfg Config) *Service {
 	return &Service{
 		cfg: cfg, log: cfg.Logger, ctx: ctx, stop: stop,
 		runs: map[string]*entry{}, queues: map[string]*queue{},
-		slots: map[scheduler.Slot]scheduler.SlotState{}, reasons: map[string]run.Reason{},
+		slots: map[scheduler.Slot]scheduler.SlotState{}, workers: map[string]WorkerState{}, reasons: map[string]run.Reason{},
 		dependents: map[string]map[string]bool{},
 	}
 }
@@ -183,7 +206,7 @@ func (s *Service) Load(ctx context.Context) error {
 		return fmt.Errorf("load active runs: %w", err)
 	}
 	s.RefreshDevices()
-	var jobs []Job
+	var local, away []Job
 	var gone []*entry
 	for _, row := range rows {
 		e, err := s.adopt(row)
@@ -195,7 +218,12 @@ func (s *Service) Load(ctx context.Context) error {
 			gone = append(gone, e)
 		case e.phase == executing && !e.interactive():
 			// It was handed its secrets when it started.
-			jobs = append(jobs, Job{Row: e.row, Program: e.program, Grace: s.cfg.Grace})
+			job := Job{Row: e.row, Program: e.program, Grace: s.cfg.Grace}
+			if e.row.WorkerID == "" {
+				local = append(local, job)
+			} else {
+				away = append(away, job)
+			}
 		}
 	}
 	for _, e := range gone {
@@ -206,14 +234,19 @@ func (s *Service) Load(ctx context.Context) error {
 	for _, row := range rows {
 		s.settleAfter(ctx, row.ID)
 	}
-	if err := s.cfg.Executor.Adopt(s.ctx, jobs, s); err != nil {
+	if err := s.cfg.Executor.Adopt(s.ctx, local, s); err != nil {
 		return fmt.Errorf("adopt running runs: %w", err)
+	}
+	if s.cfg.Workers != nil {
+		if err := s.cfg.Workers.Adopt(s.ctx, away, s); err != nil {
+			return fmt.Errorf("adopt runs on workers: %w", err)
+		}
 	}
 	if err := s.interruptSessions(ctx, rows); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	for _, j := range jobs {
+	for _, j := range slices.Concat(local, away) {
 		if e := s.runs[j.Row.ID]; e != nil && e.cancel != nil {
 			s.forwardCancel(e)
 		}
@@ -238,7 +271,10 @@ func (s *Service) adopt(row run.Row) (*entry, error) {
 		e.cancel = &cancelOrder{grace: s.cfg.Grace}
 	}
 	if !e.interactive() {
-		e.slots = localSlots(row.Devices)
+		e.ask = submission.AskOf(row.Options, program)
+		if e.ask == nil || row.Status != run.Queued {
+			e.slots = scheduler.SlotsOf(machine(row), row.Devices)
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,6 +321,9 @@ func pidIn(facts json.RawMessage) int {
 // job hands out a run with its secrets back in place. The caller holds mu.
 func (s *Service) job(e *entry) (Job, error) {
 	job := Job{Row: e.row, Program: e.program, Grace: s.cfg.Grace, Inputs: e.inputs}
+	if e.ask != nil && len(e.row.Devices) > 0 {
+		job.Row.Options.Device = e.row.Devices[0] // which of its kind it got
+	}
 	var err error
 	if job.Row.Graph, err = secret.Restore(e.row.Graph, e.vault); err != nil {
 		return Job{}, fmt.Errorf("run %s: %w", e.row.ID, err)
@@ -299,7 +338,7 @@ func (s *Service) RefreshDevices() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for slot, state := range s.slots {
-		if !inv.Has(slot.Device) && len(state.Holders) == 0 {
+		if slot.Worker == scheduler.Local && !inv.Has(slot.Device) && len(state.Holders) == 0 {
 			delete(s.slots, slot)
 		}
 	}
@@ -353,12 +392,4 @@ func (s *Service) Close() {
 	s.mu.Unlock()
 	s.stop()
 	s.wg.Wait()
-}
-
-func localSlots(devices []string) []scheduler.Slot {
-	slots := make([]scheduler.Slot, len(devices))
-	for i, d := range devices {
-		slots[i] = scheduler.Slot{Worker: scheduler.Local, Device: d}
-	}
-	return slots
 }

@@ -104,6 +104,8 @@ type world struct {
 	dir  string
 	st   *store.Store
 	exec *executor
+	// away plays the workers.
+	away *executor
 	svc  *runs.Service
 	wrap func(runs.Store) runs.Store
 }
@@ -121,7 +123,7 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.st, w.exec = st, newExecutor()
+	w.st, w.exec, w.away = st, newExecutor(), newExecutor()
 	inv := device.Inventory{{Device: "cpu", Kind: "cpu"}, {Device: "cuda:0", Kind: "cuda"}, {Device: "cuda:1", Kind: "cuda", Index: 1}}
 	cat, err := catalog.Builtin()
 	if err != nil {
@@ -129,7 +131,7 @@ func (w *world) start() {
 	}
 	w.svc = runs.New(runs.Config{
 		Catalog: func(context.Context) *catalog.Catalog { return cat },
-		Store:   w.wrap(st), Executor: w.exec, Limits: scheduler.Limits{GPU: 1, CPU: 2}, PayloadCap: 1 << 17,
+		Store:   w.wrap(st), Executor: w.exec, Workers: w.away, Limits: scheduler.Limits{GPU: 1, CPU: 2}, PayloadCap: 1 << 17,
 		Devices: func() device.Inventory { return inv }, Grace: 30 * time.Second, Interactive: 2,
 	})
 	if err := w.svc.Load(context.Background()); err != nil {
@@ -223,7 +225,7 @@ func (w *world) events(id string) []string {
 	return out
 }
 
-func (w *world) used(d string) int { return len(w.svc.Slots()[d].Holders) }
+func (w *world) used(d string) int { return len(w.svc.Slots(scheduler.Local)[d].Holders) }
 
 func TestFIFOWithACap(t *testing.T) {
 	w := newWorld(t)

@@ -11,6 +11,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/run"
+	"cdui/internal/scheduler"
 	"cdui/internal/store"
 	"cdui/internal/submission"
 )
@@ -164,7 +165,7 @@ func (s *Service) reply(e *entry) api.SubmitReply {
 
 // prepare checks one submission and builds its entry; nothing is changed yet.
 func (s *Service) prepare(ctx context.Context, req api.SubmitRequest, inputs map[string]json.RawMessage) (*entry, error) {
-	checked, err := submission.Check(req, s.cfg.Devices(), s.cfg.Catalog(ctx))
+	checked, err := submission.Check(req, s.machines(), s.cfg.Catalog(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +173,9 @@ func (s *Service) prepare(ctx context.Context, req api.SubmitRequest, inputs map
 	row.ID, row.Status, row.CreatedAt = newID(), run.Queued, now()
 	e := &entry{row: row, program: checked.Program, vault: checked.Vault, inputs: inputs}
 	if !e.interactive() {
-		e.slots = localSlots(row.Devices)
+		if e.ask = submission.AskOf(row.Options, checked.Program); e.ask == nil {
+			e.slots = scheduler.SlotsOf(scheduler.Local, row.Devices)
+		}
 	}
 	return e, nil
 }

@@ -1,0 +1,96 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"cdui/internal/protocol"
+	"cdui/internal/run"
+	"cdui/internal/store"
+)
+
+// Link says why an executor lost sight of a run, or found it again. Its code is
+// the kind of the run_warning that it becomes.
+type Link struct {
+	Code, Text string
+	Worker     string
+	// Reason is the cause behind it, nil when there is none to tell.
+	Reason *protocol.Problem
+}
+
+func (l Link) warning() json.RawMessage {
+	params := map[string]any{"worker": l.Worker}
+	if l.Reason != nil {
+		params["reason"] = l.Reason
+	}
+	detail, err := json.Marshal(map[string]any{"text": l.Text, "code": l.Code, "params": params})
+	if err != nil {
+		detail = nil // a warning without its detail is better than none
+	}
+	return run.Warning(l.Code, detail, "")
+}
+
+// LinkLost implements Sink: the run goes on, out of sight. Its slots stay held.
+// A run that is out of sight already only gets the warning.
+func (s *Service) LinkLost(ctx context.Context, runID string, attempt int, l Link) error {
+	return s.link(ctx, runID, attempt, run.LinkLost, l)
+}
+
+// LinkBack implements Sink: the run is in sight again. For one that was all
+// the time it does nothing.
+func (s *Service) LinkBack(ctx context.Context, runID string, attempt int, l Link) error {
+	return s.link(ctx, runID, attempt, run.LinkBack, l)
+}
+
+func (s *Service) link(ctx context.Context, runID string, attempt int, signal run.Signal, l Link) error {
+	e, err := s.held(runID, attempt)
+	if err != nil {
+		return err
+	}
+	e.record.Lock()
+	defer e.record.Unlock()
+	s.mu.Lock()
+	status, moves := run.Next(e.row.Status, signal)
+	gone := e.row.Status.Terminal() || e.phase == ending || e.phase == waiting || e.row.Attempt != attempt
+	s.mu.Unlock()
+	switch {
+	case gone:
+		return fmt.Errorf("run %s, attempt %d: %w", runID, attempt, ErrGone)
+	case !moves && signal == run.LinkBack:
+		return nil
+	}
+	change := store.Change{
+		RunID: runID, RequireActive: true, RequireAttempt: attempt,
+		Events: []store.Event{{Type: run.EventRunWarning, Payload: l.warning(), TS: now()}},
+	}
+	if moves {
+		change.Patch = &store.Patch{Status: &status}
+	}
+	if _, err := s.cfg.Store.Apply(ctx, change); err != nil {
+		if errors.Is(err, store.ErrNotActive) || errors.Is(err, store.ErrNotFound) {
+			return errors.Join(ErrGone, err)
+		}
+		return err
+	}
+	s.mu.Lock()
+	e.row.Status = status
+	if e.cancel != nil {
+		// It has its grace from when it hears of the order.
+		e.stopBy(signal == run.LinkBack)
+	}
+	s.mu.Unlock()
+	s.cfg.Notify(runID)
+	return nil
+}
+
+// giveUp ends a run that is out of sight without waiting for it.
+func (s *Service) giveUp(ctx context.Context, e *entry, attempt int) error {
+	e.record.Lock()
+	defer e.record.Unlock()
+	return s.end(ctx, e, attempt, protocol.Finished{
+		Status: string(run.Cancelled), EndClass: string(run.EndCancel),
+		Error: "given up while its worker was away",
+	}, 0)
+}

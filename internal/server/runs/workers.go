@@ -1,0 +1,171 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"cdui/internal/protocol"
+	"cdui/internal/run"
+	"cdui/internal/scheduler"
+	"cdui/internal/store"
+	"cdui/internal/submission"
+)
+
+// WorkerState is what placing and refusing runs needs to know of a worker.
+type WorkerState struct {
+	// Connected workers take runs unless they drain.
+	Connected, Draining bool
+	submission.Worker
+}
+
+// SetWorker takes in how a worker is now and plans anew. A worker is known, so
+// that runs may name it, from the first call on.
+func (s *Service) SetWorker(name string, w WorkerState) {
+	s.mu.Lock()
+	s.workers[name] = w
+	s.refreshWorker(name)
+	s.mu.Unlock()
+	s.schedule()
+}
+
+// RemoveWorker forgets a worker: runs that wait for it by name fail. Those that
+// execute there are the executor's to end.
+func (s *Service) RemoveWorker(ctx context.Context, name string) error {
+	s.mu.Lock()
+	delete(s.workers, name)
+	s.refreshWorker(name)
+	var stranded []*entry
+	for _, e := range s.runs {
+		if e.phase == waiting && e.ask != nil && e.ask.Worker == name {
+			stranded = append(stranded, e)
+		}
+	}
+	s.mu.Unlock()
+	slices.SortFunc(stranded, func(a, b *entry) int { return int(a.row.Seq - b.row.Seq) })
+	var errs []error
+	for _, e := range stranded {
+		_, err := s.leave(ctx, e, leaving{
+			signal: run.Unplaceable, class: run.EndWorkerLost, text: fmt.Sprintf("worker %s was removed", name),
+			code: protocol.CodeWorkerRemoved, params: map[string]any{"worker": name},
+		})
+		if err != nil && !errors.Is(err, errMoved) {
+			errs = append(errs, fmt.Errorf("end run %s: %w", e.row.ID, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// machines lists the places that a submission may ask for.
+func (s *Service) machines() submission.Machines {
+	m := submission.Machines{Local: s.cfg.Devices()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.Workers = make(map[string]submission.Worker, len(s.workers))
+	for name, w := range s.workers {
+		m.Workers[name] = w.Worker
+	}
+	return m
+}
+
+// refreshWorker makes slots of a worker's devices. A device that went away
+// keeps its slot while a run holds it. The caller holds mu.
+func (s *Service) refreshWorker(name string) {
+	devices := s.workers[name].Devices
+	for slot, state := range s.slots {
+		if slot.Worker == name && len(state.Holders) == 0 && !slices.Contains(devices, slot.Device) {
+			delete(s.slots, slot)
+		}
+	}
+	for _, d := range devices {
+		slot := scheduler.Slot{Worker: name, Device: d}
+		state := s.slots[slot]
+		state.Cap = s.cfg.Limits.Cap(slot)
+		s.slots[slot] = state
+	}
+}
+
+// schedulable lists the workers for the scheduler. The caller holds mu.
+func (s *Service) schedulable() []scheduler.Worker {
+	out := make([]scheduler.Worker, 0, len(s.workers))
+	for name, w := range s.workers {
+		out = append(out, scheduler.Worker{Name: name, Connected: w.Connected, Draining: w.Draining, Devices: w.Devices, Incomplete: w.Incomplete})
+	}
+	return out
+}
+
+// executor gives the executor of the machine that a run was placed on.
+func (s *Service) executor(worker string) Executor {
+	if worker == "" || s.cfg.Workers == nil {
+		return s.cfg.Executor
+	}
+	return s.cfg.Workers
+}
+
+// machine is the scheduler's name of the machine that a row was placed on.
+func machine(row run.Row) string {
+	if row.WorkerID == "" {
+		return scheduler.Local
+	}
+	return row.WorkerID
+}
+
+// settle gives a run that asked for a place the one that it got. The caller
+// holds mu.
+func (e *entry) settle(slots []scheduler.Slot) {
+	e.slots = slots
+	if e.ask == nil {
+		return
+	}
+	e.row.WorkerID = ""
+	if w := slots[0].Worker; w != scheduler.Local {
+		e.row.WorkerID = w
+	}
+	e.row.Devices = make([]string, len(slots))
+	for i, slot := range slots {
+		e.row.Devices[i] = slot.Device
+	}
+}
+
+// unsettle takes the place back. The caller holds mu.
+func (e *entry) unsettle() {
+	if e.ask != nil {
+		e.slots, e.row.WorkerID, e.row.Devices = nil, "", slices.Clone(e.ask.Devices)
+	}
+}
+
+// placement is what the row keeps of where a run is.
+func (e *entry) placement(p *store.Patch) {
+	if e.ask == nil {
+		return
+	}
+	worker := e.row.WorkerID
+	p.WorkerID, p.Devices = &worker, append([]string{}, e.row.Devices...)
+}
+
+// Late keeps how a run ended on its worker after the service had given it up.
+// The log stays closed and the row as it is, but for its facts. What belongs to
+// another worker's run, or to another attempt, is left alone.
+func (s *Service) Late(ctx context.Context, worker, runID string, attempt int, f protocol.Finished) error {
+	row, err := s.cfg.Store.Run(ctx, runID)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case row.WorkerID != worker || row.Attempt != attempt || row.Status.Active():
+		return nil
+	}
+	doc, err := json.Marshal(map[string]any{"late_result": f})
+	if err != nil {
+		return fmt.Errorf("keep late result of run %s: %w", runID, err)
+	}
+	_, err = s.cfg.Store.Apply(ctx, store.Change{RunID: runID, Patch: &store.Patch{Facts: mergeFacts(row.Facts, doc)}})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	s.cfg.Notify(runID)
+	return err
+}

@@ -1,0 +1,195 @@
+package submission
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"cdui/internal/api"
+	"cdui/internal/catalog"
+	"cdui/internal/device"
+	"cdui/internal/graph"
+	"cdui/internal/run"
+	"cdui/internal/scheduler"
+)
+
+// Machines are the places where a run could execute.
+type Machines struct {
+	// Local is the control plane's own inventory.
+	Local device.Inventory
+	// Workers are all that are enrolled or have been connected, by name.
+	Workers map[string]Worker
+}
+
+// Worker is what a submission needs to know of a worker.
+type Worker struct {
+	// Devices are those that it last reported, nil when it never did.
+	Devices []string
+	// Types are the node types that it knows, nil when it told none.
+	// Incomplete: they lack some that the server has, or are unknown.
+	Types      map[string]string
+	Incomplete bool
+	// RecordsOutputs: it keeps and serves what a run records.
+	RecordsOutputs bool
+}
+
+// AskOf gives the place that a run with a target asks for; nil is this machine.
+func AskOf(o run.Options, program graph.Program) *scheduler.Ask {
+	t := o.Target
+	if t.Local() {
+		return nil
+	}
+	ask := &scheduler.Ask{Worker: t.Worker, Program: program.Script != nil || program.Command != nil}
+	switch concrete := o.Device == device.CPU || strings.Contains(o.Device, ":"); {
+	case len(t.Devices) > 0:
+		ask.Devices = t.Devices
+	case concrete:
+		ask.Devices = []string{o.Device}
+	default:
+		ask.Kind = o.Device
+	}
+	return ask
+}
+
+// key is the queue of runs that ask for the same place.
+func key(ask *scheduler.Ask) string {
+	if len(ask.Devices) > 0 {
+		return ask.Worker + "/" + strings.Join(ask.Devices, ",")
+	}
+	return ask.Worker + "/" + ask.Kind
+}
+
+// target checks a run that may execute on a worker, or refuses what could
+// never start.
+func (c *Checked) target(m Machines) error {
+	o := &c.Row.Options
+	if o.Lane == Interactive {
+		return api.Errorf(api.Invalid, "the interactive lane is on the control plane's machine alone; leave the lane out, or the worker")
+	}
+	worker, known := m.Workers[o.Target.Worker]
+	if o.Target.Worker != scheduler.Any && !known {
+		return noWorker(m, o.Target.Worker)
+	}
+	if len(o.Target.Devices) > 0 {
+		o.Device = o.Target.Devices[0]
+	}
+	if err := c.best(m); err != nil {
+		return err
+	}
+	ask := AskOf(*o, c.Program)
+	if o.Target.Worker == scheduler.Any {
+		if !m.offer(*ask) {
+			return api.Errorf(api.Invalid, "no machine that this control plane knows offers %s to a run for any worker; it offers %s",
+				strings.TrimPrefix(key(ask), "any/"), strings.Join(m.all(), ", ")).With("offers", m.all())
+		}
+	} else if worker.Devices != nil {
+		if len(ask.Choices(o.Target.Worker, worker.Devices)) == 0 {
+			return api.Errorf(api.Invalid, "worker %s has no %s; it offers %s", o.Target.Worker,
+				strings.TrimPrefix(key(ask), o.Target.Worker+"/"), strings.Join(worker.Devices, ", ")).
+				With("worker", o.Target.Worker).With("offers", worker.Devices)
+		}
+		if o.RecordOutputs && !worker.RecordsOutputs {
+			return api.Errorf(api.Invalid, "worker %s can't record outputs; leave record_outputs out, or take another worker", o.Target.Worker).
+				With("worker", o.Target.Worker)
+		}
+	}
+	c.Row.QueueKey, c.Row.Devices = key(ask), append([]string{}, ask.Devices...)
+	return nil
+}
+
+// best turns the device auto into the best kind that is offered.
+func (c *Checked) best(m Machines) error {
+	o := &c.Row.Options
+	if o.Device == "" {
+		o.Device = device.CPU
+	}
+	if o.Device != "auto" {
+		return nil
+	}
+	if w, named := m.Workers[o.Target.Worker]; named && w.Devices == nil {
+		return api.Errorf(api.Invalid, "worker %s has not told its devices yet; name one in place of auto", o.Target.Worker)
+	}
+	o.Device = device.CPU
+	for _, kind := range []string{device.CUDA, device.MPS} {
+		if m.offer(scheduler.Ask{Worker: o.Target.Worker, Kind: kind}) {
+			o.Device = kind
+			break
+		}
+	}
+	return nil
+}
+
+// offer tells whether a machine that is known could give what ask asks for.
+func (m Machines) offer(ask scheduler.Ask) bool {
+	if len(ask.LocalChoices(m.Local.Names())) > 0 {
+		return true
+	}
+	for name, w := range m.Workers {
+		if (ask.Worker == scheduler.Any || ask.Worker == name) && len(ask.Choices(name, w.Devices)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// all lists the devices of all machines.
+func (m Machines) all() []string {
+	out := m.Local.Names()
+	for _, name := range slices.Sorted(maps.Keys(m.Workers)) {
+		for _, d := range m.Workers[name].Devices {
+			out = append(out, name+"/"+d)
+		}
+	}
+	return out
+}
+
+func noWorker(m Machines, name string) error {
+	if len(m.Workers) == 0 {
+		return api.Errorf(api.Invalid, "no worker %q: no workers are enrolled. Leave --worker out to run on this machine", name).With("worker", name)
+	}
+	known := slices.Sorted(maps.Keys(m.Workers))
+	return api.Errorf(api.Invalid, "no worker %q; there are %s", name, strings.Join(known, ", ")).With("worker", name).With("workers", known)
+}
+
+// types refuses a graph for a named worker that lacks node types of it. What
+// is wrong with the graph itself shows when it starts.
+func (c *Checked) types(m Machines, raw json.RawMessage, cat *catalog.Catalog) error {
+	t := c.Row.Options.Target
+	if t.Local() || t.Worker == scheduler.Any {
+		return nil
+	}
+	worker := m.Workers[t.Worker]
+	if !worker.Incomplete || worker.Types == nil {
+		return nil
+	}
+	prepared, findings := graph.Prepare(raw, cat)
+	if len(findings) > 0 {
+		return nil
+	}
+	var missing []string
+	for _, name := range prepared.Types() {
+		if _, ok := worker.Types[name]; !ok {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return api.Errorf(api.Invalid, "worker %s doesn't know the node types %s; put the same nodes/ folder there, or take another worker",
+			t.Worker, strings.Join(missing, ", ")).With("worker", t.Worker).With("node_types", missing)
+	}
+	return nil
+}
+
+// settingsFit tells whether the device of a graph's own settings is there.
+func settingsFit(m Machines, o run.Options, wanted string) error {
+	if o.Target.Local() {
+		_, err := m.Local.Resolve(wanted)
+		return err
+	}
+	o.Device = wanted
+	if wanted == "" || wanted == "auto" || m.offer(*AskOf(o, graph.Program{})) {
+		return nil
+	}
+	return fmt.Errorf("nothing offers %s", wanted)
+}
