@@ -18,6 +18,7 @@ const (
 	PathRunHold      = "/api/runs/{id}/hold"
 	PathRunRelease   = "/api/runs/{id}/release"
 	PathRunRerun     = "/api/runs/{id}/rerun"
+	PathRunPin       = "/api/runs/{id}/pin"
 	PathQueue        = "/api/queue"
 	PathDBCheck      = "/api/db/check"
 	PathDBBackup     = "/api/db/backup"

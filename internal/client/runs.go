@@ -144,6 +144,18 @@ func (c *Client) Release(ctx context.Context, id string) (api.RunState, error) {
 	return out, c.call(ctx, request{method: http.MethodPost, path: api.PathRunRelease, id: id}, &out)
 }
 
+// Pin keeps a run's logs and outputs from being pruned.
+func (c *Client) Pin(ctx context.Context, id string) (api.RunState, error) {
+	var out api.RunState
+	return out, c.call(ctx, request{method: http.MethodPost, path: api.PathRunPin, id: id}, &out)
+}
+
+// Unpin lets them be pruned again.
+func (c *Client) Unpin(ctx context.Context, id string) (api.RunState, error) {
+	var out api.RunState
+	return out, c.call(ctx, request{method: http.MethodDelete, path: api.PathRunPin, id: id}, &out)
+}
+
 // Rerun queues a copy of a run.
 func (c *Client) Rerun(ctx context.Context, id string, body api.RerunRequest) (api.SubmitReply, error) {
 	var out api.SubmitReply

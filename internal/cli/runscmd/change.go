@@ -42,6 +42,14 @@ func newRelease(e *env.Env, d Deps) *cobra.Command {
 	return stateCommand(e, d, "release", "Let held runs queue again", "is released", (*client.Client).Release)
 }
 
+func newPin(e *env.Env, d Deps) *cobra.Command {
+	return stateCommand(e, d, "pin", "Keep logs and outputs of runs from being pruned", "is pinned", (*client.Client).Pin)
+}
+
+func newUnpin(e *env.Env, d Deps) *cobra.Command {
+	return stateCommand(e, d, "unpin", "Let logs and outputs of runs be pruned again", "is no longer pinned", (*client.Client).Unpin)
+}
+
 func stateCommand(e *env.Env, d Deps, verb, short, done string, call func(*client.Client, context.Context, string) (api.RunState, error)) *cobra.Command {
 	var asJSON, quiet bool
 	cmd := &cobra.Command{
@@ -49,7 +57,7 @@ func stateCommand(e *env.Env, d Deps, verb, short, done string, call func(*clien
 		Short:             short,
 		Example:           "  cdui runs " + verb + " 3f1c9a",
 		Args:              env.Args(1, -1, "a run"),
-		ValidArgsFunction: complete(d, run.Queued),
+		ValidArgsFunction: complete(d, completes(verb)...),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c := d.Client()
 			return each(e, args, func(id string) error {
@@ -73,6 +81,14 @@ func stateCommand(e *env.Env, d Deps, verb, short, done string, call func(*clien
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one run a line")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print ids alone")
 	return cmd
+}
+
+// completes lists the statuses of the runs that a verb is offered.
+func completes(verb string) []run.Status {
+	if verb == "hold" || verb == "release" {
+		return []run.Status{run.Queued}
+	}
+	return run.Statuses()
 }
 
 func newRemove(e *env.Env, d Deps) *cobra.Command {

@@ -57,6 +57,8 @@ func (s *Server) routes() []route {
 		{method: "POST", path: api.PathRunCancel, doc: "Ask a run to stop", request: api.CancelRequest{}, response: api.CancelReply{}, call: s.cancelRun},
 		{method: "POST", path: api.PathRunHold, doc: "Keep a waiting run from starting", response: api.RunState{}, call: s.holdRun},
 		{method: "POST", path: api.PathRunRelease, doc: "Let a held run queue again", response: api.RunState{}, call: s.releaseRun},
+		{method: "POST", path: api.PathRunPin, doc: "Keep a run's logs and outputs from being pruned", response: api.RunState{}, call: s.pinRun},
+		{method: "DELETE", path: api.PathRunPin, doc: "Let them be pruned again", response: api.RunState{}, call: s.unpinRun},
 		{method: "POST", path: api.PathRunRerun, doc: "Submit a copy of a run", request: api.RerunRequest{}, response: api.SubmitReply{}, call: s.rerun},
 		{method: "GET", path: api.PathQueue, doc: "Every queue key with its order and reasons", response: api.Queue{}, call: s.queue},
 		{method: "POST", path: api.PathGraphValidate, reads: true, doc: "All findings of a graph", response: api.ValidateReply{}, call: s.validateGraph},

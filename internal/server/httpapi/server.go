@@ -41,6 +41,8 @@ type Host interface {
 	Shutdown(cancelRuns bool) (left int)
 	// Console reads a run's output, live or ended.
 	Console(runID string) *console.Reader
+	// Pin keeps a run's bytes from retention, or lets them go.
+	Pin(runID string, pinned bool) error
 	// Forget removes the files of a run whose row was deleted.
 	Forget(runID string)
 }

@@ -60,6 +60,7 @@ type site struct {
 	web  *httptest.Server
 
 	catalog *catalog.Catalog
+	pinned  string
 }
 
 func (w *site) Info() api.ServerInfo { return api.ServerInfo{Version: "test", BootID: "b"} }
@@ -77,6 +78,7 @@ func (w *site) Graph(name string) (json.RawMessage, error) {
 }
 func (w *site) Shutdown(bool) int                 { return 3 }
 func (w *site) Console(id string) *console.Reader { return console.NewReader(filepath.Join(w.dir, id)) }
+func (w *site) Pin(id string, pinned bool) error  { w.pinned = fmt.Sprint(id, pinned); return nil }
 func (w *site) Forget(id string)                  { _ = os.RemoveAll(filepath.Join(w.dir, id)) }
 
 func newSite(t *testing.T) *site {
@@ -411,5 +413,16 @@ func TestDeleteRemovesARunWithItsFiles(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(w.dir, id)); !os.IsNotExist(err) {
 		t.Errorf("files are left: %v", err)
+	}
+}
+
+func TestPinsReachTheHost(t *testing.T) {
+	w := newSite(t)
+	id := w.submit("")
+	if code, raw := w.post("/api/runs/"+id[:10]+"/pin", ""); code != 200 || w.pinned != id+"true" {
+		t.Errorf("%d %s: %s", code, raw, w.pinned)
+	}
+	if code, raw := w.request("DELETE", "/api/runs/"+id+"/pin", "", api.HeaderToken, secret); code != 200 || w.pinned != id+"false" {
+		t.Errorf("%d %s: %s", code, raw, w.pinned)
 	}
 }
