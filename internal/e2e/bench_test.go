@@ -46,9 +46,9 @@ func seconds(b *testing.B, name string, args ...string) float64 {
 	return time.Since(start).Seconds()
 }
 
-// No-op commands end to end, durable, on two slots, beside xargs -P2 true. The
-// target beside task-spooler is a quarter of its 640 a second, a third of what
-// xargs does being that.
+// No-op commands end to end, durable, on two slots, beside xargs -P2 true and,
+// where it is installed, task-spooler, which keeps nothing on disk: at least a
+// quarter of the latter.
 func BenchmarkNoOpCommands(b *testing.B) {
 	const n = 300
 	p := newPlane(b)
@@ -59,7 +59,29 @@ func BenchmarkNoOpCommands(b *testing.B) {
 		b.ReportMetric(n/took, "runs/s")
 		b.ReportMetric(n/base, "xargs/s")
 		b.ReportMetric(base/took, "ratio")
+		if spooler := spoolerSeconds(b, n); spooler > 0 {
+			b.ReportMetric(n/spooler, "task-spooler/s")
+			b.ReportMetric(spooler/took, "ratio-task-spooler")
+		}
 	}
+}
+
+// spoolerSeconds is how long task-spooler takes for n no-ops on two slots, 0
+// where it is not installed.
+func spoolerSeconds(b *testing.B, n int) float64 {
+	b.Helper()
+	if _, err := exec.LookPath("tsp"); err != nil {
+		return 0
+	}
+	script := fmt.Sprintf(`export TS_SOCKET=$PWD/s TMPDIR=$PWD TS_MAXFINISHED=1000000; tsp -S 2
+for i in $(seq %d); do tsp -n true; done; while tsp | grep -qE 'queued|running'; do :; done; tsp -K`, n)
+	cmd := exec.Command("sh", "-c", script)
+	cmd.Dir = b.TempDir()
+	start := time.Now()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("task-spooler: %v %s", err, out)
+	}
+	return time.Since(start).Seconds()
 }
 
 // No-op scripts beside xargs -P2 python3 -c pass; at least a third.
@@ -81,8 +103,8 @@ func BenchmarkNoOpScripts(b *testing.B) {
 	}
 }
 
-// From the end of one run to the start of the next on its slot, by the times
-// in their rows.
+// From the end of one run's child to the start of the next one on its slot, by
+// the times that their shims noted.
 func BenchmarkFinishToNextStart(b *testing.B) {
 	p := newPlane(b, "CDUI_RUN_QUEUE_MAX_CONCURRENT_CPU=1")
 	total, n := 0.0, 0
@@ -91,8 +113,8 @@ func BenchmarkFinishToNextStart(b *testing.B) {
 		var list api.RunList
 		p.get(api.PathRuns+"?limit=20", &list)
 		for i := 0; i+1 < len(list.Runs); i++ {
-			gap := list.Runs[i].StartedAt.Sub(*list.Runs[i+1].FinishedAt)
-			total += gap.Seconds() * 1000
+			next, before := p.events(list.Runs[i].ID), p.events(list.Runs[i+1].ID)
+			total += next[1].TS.Sub(before[2].TS).Seconds() * 1000
 			n++
 		}
 	}
