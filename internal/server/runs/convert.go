@@ -21,6 +21,15 @@ type converted struct {
 	finishedSeq uint64
 }
 
+// factsOn lays what a batch says of a run over what was known of it.
+func (c converted) factsOn(known json.RawMessage) json.RawMessage {
+	docs := []json.RawMessage{known}
+	if c.started != nil {
+		docs = append(docs, startedFacts(c.started))
+	}
+	return mergeFacts(append(docs, c.facts...)...)
+}
+
 // convert turns records after the seq recorded so far into a change. Records
 // that were recorded before are dropped; a gap is told in a warning. It is pure
 // but for artifactID, which hands out row ids.

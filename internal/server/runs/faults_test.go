@@ -38,6 +38,7 @@ func withFullDisk(w *world) *fullDisk {
 	return f
 }
 
+// W-04: what is not on disk is not acknowledged.
 func TestAFullDiskRefusesSubmitsAndLosesNothing(t *testing.T) {
 	w := newWorld(t)
 	disk := withFullDisk(w)
@@ -115,6 +116,7 @@ func TestAPlacementWaitsOutAFullDisk(t *testing.T) {
 
 // Any mix of submits, cancels, reports and restarts keeps every slot within its
 // cap, every log gapless with one terminal event, and no run behind for ever.
+// Proves, D.4.
 func TestAnyHistoryIsSound(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)

@@ -42,6 +42,7 @@ func (w *world) onDisk(text string) bool {
 	return found
 }
 
+// A.10, A.1: the snapshot is scrubbed and keeps of the settings the device alone.
 func TestSecretsAreNeverOnDisk(t *testing.T) {
 	w := newWorld(t)
 	id := w.submitGraph(`{}`)
@@ -60,6 +61,7 @@ func TestSecretsAreNeverOnDisk(t *testing.T) {
 	w.exec.finish(t, id, run.Succeeded)
 }
 
+// P-05, A.10: the vault does not survive a restart.
 func TestWaitingRunsWithSecretsEndWithARestart(t *testing.T) {
 	w := newWorld(t)
 	held := w.submitGraph(`{"hold":true}`)
@@ -76,6 +78,7 @@ func TestWaitingRunsWithSecretsEndWithARestart(t *testing.T) {
 	}
 }
 
+// R-08, E, P-05: two at once, no slot taken, refusals immediate.
 func TestTheInteractiveLaneStartsAtOnceOrNotAtAll(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.submitGraph(`{"lane":"interactive"}`), w.submitGraph(`{"lane":"interactive"}`)
@@ -97,6 +100,7 @@ func TestTheInteractiveLaneStartsAtOnceOrNotAtAll(t *testing.T) {
 	}
 }
 
+// Proves C.9.
 func TestAGraphForAnotherMachinesCardRunsOnTheCPU(t *testing.T) {
 	w := newWorld(t)
 	graph := json.RawMessage(`{"nodes":[{"id":"s","type":"Start"}],"edges":[],"settings":{"device":"cuda:7"}}`)

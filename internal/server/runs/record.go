@@ -19,13 +19,11 @@ func (s *Service) Record(ctx context.Context, runID string, attempt int, records
 	e.record.Lock()
 	defer e.record.Unlock()
 	c := convert(e.recorded, records, s.cfg.PayloadCap, s.cfg.Store.NextArtifactID)
-	if c.change.RecordedSeq > 0 {
-		if err := s.commitRecords(ctx, e, attempt, &c); err != nil {
-			return err
-		}
-	}
-	if c.finished != nil {
-		return s.end(ctx, e, attempt, *c.finished, c.finishedSeq)
+	switch {
+	case c.finished != nil:
+		return s.endWith(ctx, e, attempt, *c.finished, c)
+	case c.change.RecordedSeq > 0:
+		return s.commitRecords(ctx, e, attempt, &c)
 	}
 	return nil
 }
@@ -35,12 +33,9 @@ func (s *Service) commitRecords(ctx context.Context, e *entry, attempt int, c *c
 	c.change.RunID, c.change.Attempt = e.row.ID, attempt
 	c.change.RequireActive, c.change.RequireAttempt = true, attempt
 	s.mu.Lock()
-	facts := e.row.Facts
+	facts := c.factsOn(e.row.Facts)
 	s.mu.Unlock()
-	if c.started != nil {
-		facts = mergeFacts(facts, startedFacts(c.started))
-	}
-	if facts = mergeFacts(append([]json.RawMessage{facts}, c.facts...)...); c.started != nil || len(c.facts) > 0 {
+	if c.started != nil || len(c.facts) > 0 {
 		c.change.Patch = &store.Patch{Facts: facts}
 	}
 	if _, err := s.cfg.Store.Apply(ctx, c.change); err != nil {
@@ -88,10 +83,15 @@ func (s *Service) Lost(ctx context.Context, runID string, attempt int, loss Loss
 	return s.end(ctx, e, attempt, f, 0)
 }
 
-// end closes a run: its slots are free before the terminal event and the row,
-// which commit together. When the commit fails the run stays closed in memory
-// and the caller reports again.
+// end closes a run about which no records came with its end.
 func (s *Service) end(ctx context.Context, e *entry, attempt int, f protocol.Finished, seq uint64) error {
+	return s.endWith(ctx, e, attempt, f, converted{finishedSeq: seq})
+}
+
+// endWith closes a run: its slots are free before the last records, the
+// terminal event and the row, which commit together. When the commit fails the
+// run stays closed in memory and the caller reports again.
+func (s *Service) endWith(ctx context.Context, e *entry, attempt int, f protocol.Finished, last converted) error {
 	signal, ok := run.EndSignal(run.Status(f.Status))
 	if !ok {
 		signal, f.EndClass = run.EndFailed, string(run.EndServer)
@@ -111,16 +111,16 @@ func (s *Service) end(ctx context.Context, e *entry, attempt int, f protocol.Fin
 			s.release(e)
 		}
 	}
-	facts := mergeFacts(e.row.Facts, endFacts(f))
+	facts := mergeFacts(last.factsOn(e.row.Facts), endFacts(f))
 	s.mu.Unlock()
 	s.schedule()
 
 	ts, class := now(), run.EndClass(f.EndClass)
-	change := store.Change{
-		RunID: e.row.ID, Attempt: attempt, RecordedSeq: seq, RequireActive: true, RequireAttempt: attempt, End: true,
-		Patch:  &store.Patch{Status: &status, Error: &f.Error, EndClass: &class, FinishedAt: &ts, Facts: facts},
-		Events: []store.Event{terminalEvent(status, f, ts)},
-	}
+	change := last.change
+	change.RunID, change.Attempt, change.RecordedSeq = e.row.ID, attempt, last.finishedSeq
+	change.RequireActive, change.RequireAttempt, change.End = true, attempt, true
+	change.Patch = &store.Patch{Status: &status, Error: &f.Error, EndClass: &class, FinishedAt: &ts, Facts: facts}
+	change.Events = append(change.Events, terminalEvent(status, f, ts))
 	if _, err := s.cfg.Store.Apply(ctx, change); err != nil {
 		if !errors.Is(err, store.ErrNotActive) && !errors.Is(err, store.ErrNotFound) {
 			return err

@@ -227,6 +227,7 @@ func (w *world) events(id string) []string {
 
 func (w *world) used(d string) int { return len(w.svc.Slots(scheduler.Local)[d].Holders) }
 
+// SCHED-01, SCHED-06, D.2, E: the queue position counts within the run's own key.
 func TestFIFOWithACap(t *testing.T) {
 	w := newWorld(t)
 	a, b, c := w.submit(nil), w.submit(nil), w.submit(nil)
@@ -249,6 +250,7 @@ func TestFIFOWithACap(t *testing.T) {
 	}
 }
 
+// Proves EVT-01, EVT-04, EVT-08, W-05, D.4.
 func TestRecordsBecomeEventsMetricsAndFacts(t *testing.T) {
 	w := newWorld(t)
 	id := w.submit(nil)
@@ -292,6 +294,7 @@ func TestRecordsBecomeEventsMetricsAndFacts(t *testing.T) {
 	}
 }
 
+// Proves W-05, DSC-10.
 func TestAGapInRecordsIsTold(t *testing.T) {
 	w := newWorld(t)
 	id := w.submit(nil)
@@ -307,6 +310,7 @@ func TestAGapInRecordsIsTold(t *testing.T) {
 	}
 }
 
+// E, D.5, D.4: a run that never started has a stop event and no start.
 func TestCancelAtEveryStepFreesTheSlot(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()
@@ -383,6 +387,7 @@ func TestHoldReleaseAndAfter(t *testing.T) {
 	w.untilStarted(late)
 }
 
+// Proves R-01.
 func TestTheSameKeyGivesTheFirstRun(t *testing.T) {
 	w := newWorld(t)
 	first := w.submit(map[string]any{"key": "nightly"})
@@ -401,6 +406,7 @@ func TestTheSameKeyGivesTheFirstRun(t *testing.T) {
 	}
 }
 
+// Proves R-01.
 func TestBulkIsAllOrNone(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.svc.Submit(context.Background(), "", command(nil), command(map[string]any{"device": "cuda:9"}))
@@ -417,6 +423,7 @@ func TestBulkIsAllOrNone(t *testing.T) {
 	}
 }
 
+// Proves D.1, REF-01, REF-03, REF-10, E.
 func TestRefusalsLeaveNoRow(t *testing.T) {
 	w := newWorld(t)
 	for name, req := range map[string]api.SubmitRequest{
@@ -440,6 +447,7 @@ func TestRefusalsLeaveNoRow(t *testing.T) {
 	}
 }
 
+// Proves R-03.
 func TestARunThatCannotStartFailsWithItsReason(t *testing.T) {
 	w := newWorld(t)
 	w.exec.failWith = errors.New("no room for its folder")
@@ -450,6 +458,7 @@ func TestARunThatCannotStartFailsWithItsReason(t *testing.T) {
 	}
 }
 
+// W-05: another attempt's records are refused.
 func TestLostAndNeverStarted(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()
@@ -480,6 +489,7 @@ func TestLostAndNeverStarted(t *testing.T) {
 	}
 }
 
+// Proves P-05, W-05.
 func TestRestartKeepsTheQueueAndAdoptsTheRunning(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()
@@ -528,6 +538,7 @@ func TestRestartKeepsTheQueueAndAdoptsTheRunning(t *testing.T) {
 	}
 }
 
+// Proves P-04.
 func TestAStuckProcessKeepsItsSlotClosed(t *testing.T) {
 	w := newWorld(t)
 	id := w.submit(map[string]any{"device": "cuda:0"})
