@@ -100,9 +100,9 @@ var (
 	fault = regexp.MustCompile(`\b[A-Z]\d\b`)
 	// lone is part E, which has no numbers: a letter in the list of ids that a
 	// line begins with, since letters alone stand for much else.
-	lone = regexp.MustCompile(`(?m)^\s*(?:[A-Z][\w.-]*, )*E(?:, [A-Z][\w.-]*)*:`)
-	// named is what a test's name begins with: TestC1_, TestCAT02_.
-	named = regexp.MustCompile(`^(?:Test|Fuzz|Benchmark)([A-Z]+)(\d+)_`)
+	lone = regexp.MustCompile(`(?m)^\s*(?:Proves )?(?:[A-Z][\w.-]*, )*E(?:, [A-Z][\w.-]*)*[:.]`)
+	// named is what a test's name begins with: TestC1_, TestR03_, TestCAT02_.
+	named = regexp.MustCompile(`^(?:Test|Fuzz|Benchmark|test_)([A-Z]+)(\d+)_`)
 )
 
 func idsOf(b bearer) []string {
@@ -113,7 +113,7 @@ func idsOf(b bearer) []string {
 		ids = append(ids, "E")
 	}
 	if m := named.FindStringSubmatch(b.name); m != nil {
-		if len(m[1]) == 1 {
+		if len(m[1]+m[2]) == 2 {
 			ids = append(ids, m[1]+m[2])
 		} else {
 			ids = append(ids, fmt.Sprintf("%s-%02s", m[1], m[2]))
@@ -246,7 +246,7 @@ func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " "
 // leave a hole in the document that nobody sees.
 func TestIDsAreFoundWhereTestsBearThem(t *testing.T) {
 	module := strings.Join([]string{
-		"def test_seeds(", "    tmp_path,", "):", `    """C.11, E: the same seed."""`, "    assert run() == 1  # EVT-09", "",
+		"def test_seeds(", "    tmp_path,", "):", `    """Proves C.11, E."""`, "    assert run() == 1  # EVT-09", "",
 		"# A.1: of no test.", "class TestSums:", "    def test_sum(self):", "        # D.4: a sum", "        assert 1", "",
 		"def helper():", "    # A.2: of no test either", "    pass", "",
 	}, "\n")

@@ -18,6 +18,7 @@ func builtin(t *testing.T) *catalog.Catalog {
 	return c
 }
 
+// A.5: the three built-in presets are there.
 func TestBuiltin(t *testing.T) {
 	c := builtin(t)
 	d, candidates, ok := c.Node("Conv2d")

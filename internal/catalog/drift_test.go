@@ -13,6 +13,7 @@ var update = flag.Bool("update", false, "write builtin.json from the Python side
 // TestBuiltinIsWhatPythonSays: the embedded definitions are those of the node
 // classes. Listing them must not need torch, which -S proves: it leaves out
 // every installed package.
+// CAT-10, P-02: the catalogue needs no torch and can't drift.
 func TestBuiltinIsWhatPythonSays(t *testing.T) {
 	python := ""
 	for _, name := range []string{os.Getenv("CDUI_TEST_PYTHON"), "python3"} {

@@ -22,6 +22,7 @@ func lines(t testing.TB, name string) [][]byte {
 	return bytes.Split(bytes.TrimSuffix(b, []byte("\n")), []byte("\n"))
 }
 
+// Proves W-07, EVT-06.
 func TestUpLinesOfTheFixtureDecode(t *testing.T) {
 	want := []string{
 		childproto.UpHello, childproto.UpMetrics, childproto.UpMetrics, childproto.UpMetrics, childproto.UpMetrics,
@@ -118,6 +119,7 @@ func TestBadLinesAreRefused(t *testing.T) {
 	}
 }
 
+// Proves W-07.
 func TestDownLinesMatchTheFixture(t *testing.T) {
 	downs := []childproto.Down{
 		{

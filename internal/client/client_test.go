@@ -142,6 +142,7 @@ func TestLogChunk(t *testing.T) {
 	}
 }
 
+// Proves S-04.
 func TestDiscover(t *testing.T) {
 	t.Parallel()
 	alive := func(pid int) bool { return pid == 42 }

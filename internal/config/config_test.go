@@ -12,6 +12,7 @@ func env(pairs map[string]string) func(string) string {
 	return func(name string) string { return pairs[name] }
 }
 
+// Proves S-01.
 func TestEachSourceBeatsTheNext(t *testing.T) {
 	t.Parallel()
 	file := File{Path: "/c.toml", Settings: map[string]string{"listen": "file"}}
@@ -93,6 +94,7 @@ func TestParseBytes(t *testing.T) {
 	}
 }
 
+// Proves SCHED-10, E.
 func TestParseOverrides(t *testing.T) {
 	t.Parallel()
 	caps, warnings := ParseOverrides(" CUDA:0=2, cpu = 8 ,gpu-box-1/cuda:0=3,a=b=4,,nonsense,cpu2=0,=3,x=y")
@@ -148,6 +150,7 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
+// Proves S-02.
 func TestDataFolder(t *testing.T) {
 	t.Parallel()
 	local := func(string) (string, bool) { return "", false }

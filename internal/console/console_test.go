@@ -49,6 +49,7 @@ func randomBytes(n int) []byte {
 	return b
 }
 
+// Proves R-07.
 func TestL2_BytesBelowTheCapAreKeptExactly(t *testing.T) {
 	dir := t.TempDir()
 	w := console.Create(dir, console.Options{HeadBytes: 100_000, PartBytes: 70_000})
@@ -69,6 +70,7 @@ func TestL2_BytesBelowTheCapAreKeptExactly(t *testing.T) {
 	}
 }
 
+// Proves R-07.
 func TestTheCapKeepsTheHeadAndTheNewest(t *testing.T) {
 	dir := t.TempDir()
 	w := console.Create(dir, console.Options{HeadBytes: 1000, CapBytes: 5000, PartBytes: 1000})
@@ -100,6 +102,7 @@ func TestTheCapKeepsTheHeadAndTheNewest(t *testing.T) {
 	}
 }
 
+// Proves R-07.
 func TestIndexFindsBytesByTime(t *testing.T) {
 	dir := t.TempDir()
 	w := console.Create(dir, console.Options{})

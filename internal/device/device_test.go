@@ -15,6 +15,7 @@ func machine(names ...string) device.Inventory {
 	return inv
 }
 
+// SCHED-02, E: the canonical device.
 func TestResolve(t *testing.T) {
 	gpu, mac, plain := machine("cpu", "cuda:0", "cuda:1"), machine("cpu", "mps:0"), machine("cpu")
 	cases := []struct {

@@ -78,6 +78,7 @@ for n in list(range(4090, 4101)) + list(range(65530, 65541)):
 	}
 }
 
+// Proves R-07.
 func TestL2_RandomBytes(t *testing.T) {
 	p := newPlane(t)
 	blob := filepath.Join(filepath.Dir(p.dir), "blob")
@@ -207,6 +208,7 @@ func onTerminal(t *testing.T, p *plane, args ...string) string {
 	return strings.ReplaceAll(out.String(), "\r\n", "\n")
 }
 
+// E: 130, and the run goes on.
 func TestCtrlCLeavesTheRunGoing(t *testing.T) {
 	p := newPlane(t)
 	cmd := p.command("run", "--", "sh", "-c", "echo started; sleep 3; echo done")

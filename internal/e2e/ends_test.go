@@ -70,6 +70,7 @@ func TestC2_NothingOutlivesItsRun(t *testing.T) {
 	})
 }
 
+// Proves R-03, STO-03.
 func TestC8_HowItDiedIsToldApart(t *testing.T) {
 	users(t, func(t *testing.T, p *plane) {
 		for name, c := range map[string]struct {
@@ -156,6 +157,7 @@ while True: time.sleep(0.1)
 	}
 }
 
+// Proves K-07, CAN-02.
 func TestAScriptThatIgnoresSIGTERMIsKilledAfterTheGrace(t *testing.T) {
 	needTorch(t)
 	p := newPlane(t)
@@ -171,6 +173,7 @@ func TestAScriptThatIgnoresSIGTERMIsKilledAfterTheGrace(t *testing.T) {
 	}
 }
 
+// Proves R-03.
 func TestATimeLimitEndsTheRun(t *testing.T) {
 	p := newPlane(t, "CDUI_CANCEL_GRACE_S=1")
 	r := p.ended(p.run("--time-limit", "1s", "--", "sleep", "1000"))
@@ -188,6 +191,7 @@ func supervisors(p *plane, id string) []int {
 	return out
 }
 
+// Proves P-04.
 func TestTheSupervisorsDeathEndsTheRun(t *testing.T) {
 	users(t, func(t *testing.T, p *plane) {
 		for i := range 2 {

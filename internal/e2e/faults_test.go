@@ -72,6 +72,7 @@ func telling(events []api.Event) (types []string, points []string) {
 	return types, points
 }
 
+// Proves P-05, W-05, D.4.
 func TestTheControlPlaneIsKilledAtRandomPoints(t *testing.T) {
 	users(t, func(t *testing.T, p *plane) {
 		script := p.file("count.py", counting)
@@ -145,6 +146,7 @@ func TestTheControlPlaneIsKilledAtRandomPoints(t *testing.T) {
 	})
 }
 
+// Proves P-03, P-05, P-07.
 func TestATrainingOutlivesTheControlPlane(t *testing.T) {
 	users(t, func(t *testing.T, p *plane) {
 		id := p.run("--", "sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do echo $i; sleep 0.2; done")

@@ -98,6 +98,7 @@ type nodeStatus struct {
 	Outputs   []json.RawMessage `json:"outputs"`
 }
 
+// A.1, A.5, A.6, B.5: files that others wrote, run to their end.
 func TestGraphFilesOfTheFormatRunUnchanged(t *testing.T) {
 	needTorch(t)
 	beside := besideRepo(t)
@@ -131,6 +132,7 @@ func TestGraphFilesOfTheFormatRunUnchanged(t *testing.T) {
 	}
 }
 
+// C.11, P-05: the same losses to the last bit, also over a restart of the control plane.
 func TestTheDigitsGraphLearnsAndRepeatsItself(t *testing.T) {
 	needTorch(t)
 	p := newPlane(t)
@@ -173,6 +175,7 @@ func TestTheDigitsGraphLearnsAndRepeatsItself(t *testing.T) {
 	}
 }
 
+// Proves C.10, C.20, CAN-03.
 func TestCancelInMidTrainingKeepsPartialResults(t *testing.T) {
 	needTorch(t)
 	p := newPlane(t)
@@ -211,6 +214,7 @@ const unrunnable = `{"nodes":[
   {"id":"e2","source":"start","sourceHandle":"trigger","target":"b","type":"trigger"},
   {"id":"e3","source":"start","sourceHandle":"trigger","target":"c","type":"trigger"}]}`
 
+// A.9, D.1: a submit checks no semantics; validation reports all findings at once.
 func TestR03_ABadGraphNeverRuns(t *testing.T) {
 	p := newPlane(t)
 	file := p.file("bad.json", unrunnable)
@@ -309,6 +313,7 @@ func TestCAT10_AUsersNodeRunsAndABrokenOneBesideItIsReported(t *testing.T) {
 	}
 }
 
+// Proves C.5.
 func TestANodeThatFailsIsNamed(t *testing.T) {
 	needTorch(t)
 	p := newPlane(t)

@@ -104,6 +104,7 @@ func TestD1_AReaderLocksTheDatabase(t *testing.T) {
 	}
 }
 
+// Proves W-04.
 func TestAFullDiskDelaysAndLosesNothing(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to mount a small disk")
@@ -148,6 +149,7 @@ func TestAFullDiskDelaysAndLosesNothing(t *testing.T) {
 	eventually(t, time.Minute, "the problem is gone", func() bool { return !strings.Contains(p.cdui("status"), "full") })
 }
 
+// Proves R-06.
 func TestD4_NumbersThatAreNone(t *testing.T) {
 	p := newPlane(t)
 	script := p.file("nan.py", `import cdui
@@ -180,6 +182,7 @@ for i, v in enumerate([1.0, float("nan"), float("inf"), -float("inf"), 1e400, -0
 	}
 }
 
+// Proves R-05.
 func TestTorchrunTwoAtOnce(t *testing.T) {
 	needTorch(t)
 	p := newPlane(t)

@@ -10,6 +10,7 @@ import (
 	"cdui/internal/run"
 )
 
+// A.1, D.1: the envelope is all that a submit checks; devices are trimmed and lower-cased.
 func TestParseEnvelopeNamesTheFault(t *testing.T) {
 	for in, want := range map[string]string{
 		`[]`:           "must be an object",
@@ -31,6 +32,7 @@ func TestParseEnvelopeNamesTheFault(t *testing.T) {
 	}
 }
 
+// R-05: a script is a graph of one node.
 func TestProgramRoundTrip(t *testing.T) {
 	script := run.ScriptSpec{Path: "/x/train.py", Args: []string{"--lr", "3e-4"}, Cwd: "/x", Interpreter: "/usr/bin/python3"}
 	raw, err := graph.ForScript(script)

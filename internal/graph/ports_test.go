@@ -11,6 +11,7 @@ import (
 
 // TestDynamicPorts: which ports a node has follows from its params, however
 // odd these are.
+// A.8: counts are read as browsers read them, and clamped.
 func TestDynamicPorts(t *testing.T) {
 	param := func(name, kind, value string) catalog.Param {
 		return catalog.Param{Name: name, ParamType: kind, Default: json.RawMessage(value)}
@@ -66,6 +67,7 @@ func TestDynamicPorts(t *testing.T) {
 }
 
 // TestHiddenParamsAreNotChecked: what a param's siblings hide means "not set".
+// B.1: visible_when.
 func TestHiddenParamsAreNotChecked(t *testing.T) {
 	top := 8.0
 	cat, _ := catalog.New([]catalog.Definition{

@@ -48,6 +48,7 @@ func equal[T any](t *testing.T, what string, got, want T) {
 	}
 }
 
+// A.5, A.2: inner ids, internalParams over the definition's, edges moved to the inner ports.
 func TestPreparePresetInstance(t *testing.T) {
 	p := prepare(t, `{"nodes":[
 		{"id":"s","type":"Start"},
@@ -81,6 +82,7 @@ func TestPreparePresetInstance(t *testing.T) {
 	}
 }
 
+// A.6, A.2: inner ids, boundary ports, trigger targets and roots; a note goes with its edges.
 func TestPrepareNestedSubgraphs(t *testing.T) {
 	p := prepare(t, `{"nodes":[
 		{"id":"s","type":"Start"},
@@ -108,6 +110,7 @@ func TestPrepareNestedSubgraphs(t *testing.T) {
 	}
 }
 
+// A.4, A.3: what a running node needs runs too, drafts don't; the last edge into an input wins.
 func TestPrepareReach(t *testing.T) {
 	const draft = `{"id":"draft","type":"Mystery"},{"id":"ring1","type":"Activation"},{"id":"ring2","type":"Activation"}`
 	const ring = `{"source":"ring1","sourceHandle":"tensor","target":"ring2","targetHandle":"tensor"},
@@ -125,6 +128,7 @@ func TestPrepareReach(t *testing.T) {
 	equal(t, "the last edge into an input wins", wires(p.Edges), []string{"x.tensor>sum.tensor_a", "y.tensor>sum.tensor_b"})
 }
 
+// A.7: chains collapse, rings give nothing, triggers move on.
 func TestPrepareBypass(t *testing.T) {
 	// Two muted nodes in a row collapse; a trigger into the first goes on to
 	// the node behind them.
@@ -157,6 +161,7 @@ func TestPrepareBypass(t *testing.T) {
 	}
 }
 
+// A.1, A.2: a newer format is a warning; a bare name finds the plugin's type.
 func TestPrepareResolvesPluginTypes(t *testing.T) {
 	p := prepare(t, `{"format_version":2,"nodes":[
 		{"id":"s","type":"Start"},{"id":"x","type":"TensorCreate"},{"id":"a","type":"Solo"},{"id":"b","type":"Twin"}
@@ -173,6 +178,7 @@ func TestPrepareResolvesPluginTypes(t *testing.T) {
 	equal(t, "warnings", codes, []string{finding.CodeNewerFormat, finding.CodeAmbiguousType})
 }
 
+// A.5: Map takes installed presets alone.
 func TestPrepareMap(t *testing.T) {
 	p := prepare(t, `{"nodes":[
 		{"id":"s","type":"Start"},{"id":"csv","type":"CSVReader"},{"id":"m","type":"Map","data":{"params":{"subgraph":"Double"}}},
@@ -250,6 +256,7 @@ func TestFindingsAreBounded(t *testing.T) {
 
 // TestPreparedOrder: in any graph levels respect edges, every node is in one
 // level, and ids are unique.
+// C.2: levels follow the edges.
 func TestPreparedOrder(t *testing.T) {
 	cat := labCatalog(t)
 	rapid.Check(t, func(rt *rapid.T) {

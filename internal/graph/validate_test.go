@@ -111,6 +111,7 @@ func compare(t *testing.T, who string, got, want []finding.Finding) {
 }
 
 // TestSharedGraphs: graph files of others validate clean and can be prepared.
+// A.1, A.2, A.3: the files beside the repository are of the format as others write it.
 func TestSharedGraphs(t *testing.T) {
 	cat := labCatalog(t)
 	files, err := filepath.Glob("../../../shared/graphs/*.json")

@@ -13,6 +13,7 @@ import (
 	"cdui/internal/run"
 )
 
+// Proves R-10, ISO-04, ISO-06, ISO-08.
 func TestChildEnv(t *testing.T) {
 	cpu := []string{"CDUI_DEVICE=cpu", "CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_VISIBLE_DEVICES="}
 	tests := []struct {
@@ -110,6 +111,7 @@ func TestChildEnv(t *testing.T) {
 	}
 }
 
+// ISO-04, ISO-05, ISO-06, P-06: the run's cards alone, in their order.
 func TestChildEnvDevices(t *testing.T) {
 	tests := []struct {
 		devices       []string
@@ -244,6 +246,7 @@ func TestChildEnvProperties(t *testing.T) {
 	})
 }
 
+// Proves R-05.
 func TestScriptArgv(t *testing.T) {
 	tests := []struct {
 		spec run.ScriptSpec

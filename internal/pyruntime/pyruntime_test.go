@@ -19,6 +19,7 @@ import (
 
 const sources = "../../runtime/cdui"
 
+// Proves P-01.
 func TestEveryPythonSourceIsEmbedded(t *testing.T) {
 	var onDisk, embedded []string
 	err := filepath.WalkDir(sources, func(path string, d fs.DirEntry, err error) error {
@@ -50,6 +51,7 @@ func TestEveryPythonSourceIsEmbedded(t *testing.T) {
 	}
 }
 
+// Proves P-01.
 func TestExtract(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	root, err := pyruntime.Extract(data)

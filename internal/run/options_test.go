@@ -9,6 +9,7 @@ import (
 	"cdui/internal/run"
 )
 
+// D.1: stored options hold every key.
 func TestParseOptionsDefaultsAndEveryKey(t *testing.T) {
 	for _, in := range []string{"", "null", "{}"} {
 		o, err := run.ParseOptions(json.RawMessage(in))
@@ -37,6 +38,7 @@ func TestParseOptionsDefaultsAndEveryKey(t *testing.T) {
 	}
 }
 
+// Proves D.1, TGT-03, TGT-05, REF-09.
 func TestParseOptionsRefusals(t *testing.T) {
 	id := strings.Repeat("a", 32)
 	for in, want := range map[string]string{

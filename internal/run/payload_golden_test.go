@@ -24,6 +24,7 @@ func payloads(t *testing.T) [][]byte {
 	return lines
 }
 
+// Proves EVT-03, W-07.
 func TestCanonicalBytesArePythons(t *testing.T) {
 	for i, line := range payloads(t) {
 		got, err := run.Canonical(line)

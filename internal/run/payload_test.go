@@ -10,6 +10,7 @@ import (
 	"cdui/internal/run"
 )
 
+// Proves EVT-03.
 func TestCanonicalGivesPythonsBytes(t *testing.T) {
 	for in, want := range map[string]string{
 		`{ "a" : [1, 2.50, "é😀"] }`: `{"a":[1,2.50,"\u00e9\ud83d\ude00"]}`,
@@ -29,6 +30,7 @@ func TestCanonicalGivesPythonsBytes(t *testing.T) {
 	}
 }
 
+// D.4: outputs are elided, then strings cut, then all of it collapses.
 func TestCapPayloadSteps(t *testing.T) {
 	big := strings.Repeat("x", 400)
 	cases := []struct{ name, in, want string }{
@@ -63,6 +65,7 @@ func TestCapPayloadSteps(t *testing.T) {
 	}
 }
 
+// Proves EVT-09, D.4.
 func TestCapPayloadIsIdempotentAndKeepsItsLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		doc := map[string]any{}
@@ -97,6 +100,7 @@ func TestCapPayloadIsIdempotentAndKeepsItsLimit(t *testing.T) {
 	})
 }
 
+// Proves EVT-03, D.4.
 func TestPayloadBuilders(t *testing.T) {
 	for want, got := range map[string]json.RawMessage{
 		`{"run_id":"ab"}`: run.ExecutionStart("ab"),

@@ -14,6 +14,7 @@ var update = flag.Bool("update", false, "rewrite docs/states.md")
 
 // The whole transition matrix is printed into docs/states.md and compared, so
 // that a change of the machine shows up as a change of the document.
+// Proves D.3.
 func TestTransitionMatrixIsTheDocument(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# The status machine of a run\n\n")
@@ -53,6 +54,7 @@ func TestTransitionMatrixIsTheDocument(t *testing.T) {
 	}
 }
 
+// Proves D.3.
 func TestTerminalStatusesNeverChange(t *testing.T) {
 	for _, s := range run.Statuses() {
 		for _, sig := range run.Signals() {

@@ -29,6 +29,7 @@ func starts(p scheduler.Plan) []string {
 	return out
 }
 
+// SCHED-01, SCHED-06, SCHED-07, E: first in first out by key; the earliest head goes first; without room it stays.
 func TestDecide(t *testing.T) {
 	wait := func(id string, seq int64, devices ...string) scheduler.Waiting {
 		return scheduler.Waiting{RunID: id, Seq: seq, Slots: local(devices...)}
@@ -111,6 +112,7 @@ func TestDecide(t *testing.T) {
 // Over random snapshots: no slot over its cap, every key that keeps a head has
 // a reason, no head that fits waits unless a set before it reserved a slot,
 // and the order of queues doesn't matter.
+// Proves, SET-02.
 func TestDecideProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		devices := []string{"cpu", "cuda:0", "cuda:1", "cuda:2"}
@@ -192,6 +194,7 @@ func TestDecideProperties(t *testing.T) {
 	})
 }
 
+// SCHED-09, SCHED-10, E: a limit below one acts as one.
 func TestLimits(t *testing.T) {
 	l := scheduler.Limits{GPU: 1, CPU: 2, Override: map[string]int{"cuda:0": 3, "box/cuda:0": 4, "cpu": 0}}
 	for slot, want := range map[scheduler.Slot]int{

@@ -8,6 +8,7 @@ import (
 	"cdui/internal/protocol"
 )
 
+// Proves K-07.
 func TestLadder(t *testing.T) {
 	const grace = 30 * time.Second
 	for _, c := range []struct {

@@ -37,6 +37,7 @@ const v1 = "testdata/v1"
 // A shim of this release does what version 1 said: the host's lines of the
 // stored transcript get the stored answers, and the files are the stored ones,
 // but for pids and times.
+// Proves W-08.
 func TestTranscriptOfVersion1IsReplayed(t *testing.T) {
 	dir := t.TempDir()
 	conn := startShim(t, dir)
@@ -81,6 +82,7 @@ func TestTranscriptOfVersion1IsReplayed(t *testing.T) {
 }
 
 // The stored files of version 1 are understood.
+// Proves W-08.
 func TestFilesOfVersion1AreRead(t *testing.T) {
 	note, ok, err := wire.ReadNote(v1)
 	if err != nil || !ok || note.RunID != "transcript" || note.State != wire.Assigned || note.Shim.PID != 4242 || note.Shim.Start != 1234 {

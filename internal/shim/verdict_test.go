@@ -16,6 +16,7 @@ func exited(code int) syscall.WaitStatus { return syscall.WaitStatus(code << 8) 
 
 func signaled(sig syscall.Signal) syscall.WaitStatus { return syscall.WaitStatus(sig) }
 
+// Proves R-03, C8.
 func TestVerdict(t *testing.T) {
 	stuck := []protocol.KilledProcess{{PID: 7, Name: "python"}}
 	for _, c := range []struct {
@@ -82,6 +83,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// Proves R-03, STO-03.
 func TestTailIsValidAndShort(t *testing.T) {
 	for _, in := range []string{"", "short", strings.Repeat("é", 5000), strings.Repeat("\xff", 9000), strings.Repeat("x", 4095) + "é"} {
 		got := tailText([]byte(in), 4096)

@@ -24,6 +24,7 @@ func fullDisk(t *testing.T, size string) string {
 	return dir
 }
 
+// Proves W-04.
 func TestAFullDiskDoesNotEndARun(t *testing.T) {
 	t.Parallel()
 	disk := fullDisk(t, "4m")
@@ -55,6 +56,7 @@ func TestAFullDiskDoesNotEndARun(t *testing.T) {
 	}
 }
 
+// Proves W-04.
 func TestTheEndOfARunIsKeptOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := fullDisk(t, "4m")

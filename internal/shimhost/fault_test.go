@@ -243,6 +243,7 @@ func TestAPathTooLongForASocketWorks(t *testing.T) {
 	})
 }
 
+// Proves P-04.
 func TestAProcessThatNothingKillsIsReported(t *testing.T) {
 	t.Parallel()
 	const freezer = "/sys/fs/cgroup/freezer"

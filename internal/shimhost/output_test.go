@@ -99,6 +99,7 @@ func TestL5_ALongLineLosesNothingAfterIt(t *testing.T) {
 	}
 }
 
+// Proves R-07.
 func TestTheCapKeepsHeadAndTail(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, shimhost.Config{Limits: shimhost.Limits{ConsoleHead: 1000, ConsoleCap: 5000}})

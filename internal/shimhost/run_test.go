@@ -10,6 +10,7 @@ import (
 	"cdui/internal/shimhost"
 )
 
+// Proves R-05, W-09.
 func TestACommandFromStartToEnd(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, way string) {
@@ -46,6 +47,7 @@ func TestACommandFromStartToEnd(t *testing.T) {
 	})
 }
 
+// Proves, W-09.
 func TestAScriptReports(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, way string) {

@@ -77,6 +77,7 @@ func TestC1_WhatNeverEndsIsKilledAtTheEndOfTheGrace(t *testing.T) {
 	})
 }
 
+// Proves K-07, CAN-01.
 func TestAScriptReadsTheFlag(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, way string) {
@@ -111,6 +112,7 @@ func TestAScriptThatCatchesSIGTERMIsToldAtOnce(t *testing.T) {
 	}
 }
 
+// Proves K-07, CAN-02.
 func TestAScriptThatIgnoresSIGTERMIsKilledAfterItsGrace(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, shimhost.Config{})

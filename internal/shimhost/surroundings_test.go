@@ -16,6 +16,7 @@ import (
 	"cdui/internal/shimhost"
 )
 
+// W-07: stdin is empty and nothing but its pipes is inherited.
 func TestAChildStartsWithACleanSlate(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, way string) {
@@ -114,6 +115,7 @@ func TestAnyProcessOfARunIsToldToStop(t *testing.T) {
 	}
 }
 
+// Proves W-04.
 func TestAFullSpoolThinsMetricsAndKeepsTheEnd(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, shimhost.Config{Limits: shimhost.Limits{SpoolCap: 3 << 20}})
@@ -163,6 +165,7 @@ func TestAStartThatIsCalledOffLeavesNothing(t *testing.T) {
 	toEnd(t, r)
 }
 
+// Proves P-04.
 func TestAUserNamespaceHoldsOrFallsBack(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, shimhost.Config{Isolate: wire.IsolateUserNS})

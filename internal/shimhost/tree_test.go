@@ -110,6 +110,7 @@ func shimOf(t *testing.T, r *shimhost.Run) (shim, keeper int) {
 	return note.Shim.PID, p.PPID
 }
 
+// Proves P-04.
 func TestKill9OfTheShimLeavesNothing(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, way string) {
@@ -140,6 +141,7 @@ func TestKill9OfTheShimLeavesNothing(t *testing.T) {
 	})
 }
 
+// Proves P-04.
 func TestKill9OfTheKeeperLeavesNothing(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, shimhost.Config{Isolate: wire.IsolateKeeper})
@@ -157,6 +159,7 @@ func TestKill9OfTheKeeperLeavesNothing(t *testing.T) {
 	wantNoProcess(t, a.RunID)
 }
 
+// Proves P-04.
 func TestKill9OfBothIsSweptByTheNextHost(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -226,6 +229,7 @@ func TestKill9OfTheChildSaysSo(t *testing.T) {
 	})
 }
 
+// Proves P-03, W-05.
 func TestKill9OfTheHostLosesNothing(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, way string) {

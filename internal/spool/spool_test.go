@@ -92,6 +92,7 @@ func TestReaderStartsAfterAnyRecord(t *testing.T) {
 	r.Close()
 }
 
+// Proves W-04, DSC-04.
 func TestReaderSurvivesDeletionOfAcknowledgedSegments(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "spool")
 	w := openWriter(t, dir, spool.Options{SegmentBytes: 100})
@@ -148,6 +149,7 @@ func TestReaderWaitsForTheRestOfALine(t *testing.T) {
 	}
 }
 
+// Proves W-04.
 func TestOpenCutsATornTail(t *testing.T) {
 	for _, tail := range []string{"", "deadbeef {\"se", "00000000 {\"seq\":3}\n", "\x00\x00\x00\x00"} {
 		dir := filepath.Join(t.TempDir(), "spool")
@@ -197,6 +199,7 @@ func TestADamagedLineCostsOneRecord(t *testing.T) {
 	}
 }
 
+// Proves W-04.
 func TestTheReserveIsKeptForEndRecords(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "spool")
 	w := openWriter(t, dir, spool.Options{CapBytes: 4096, ReserveBytes: 1024})
@@ -220,6 +223,7 @@ func TestTheReserveIsKeptForEndRecords(t *testing.T) {
 	}
 }
 
+// Proves W-08.
 func TestANewerVersionIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "00000000000000000001.seg"), []byte("cdui-spool 2\nsomething\n"), 0o600); err != nil {
@@ -241,6 +245,7 @@ func TestMissingSpoolHasNothingToRead(t *testing.T) {
 
 // Any mix of appending, reading, acknowledging and reopening gives each record
 // once and in order.
+// W-04, DSC-03, EVT-07: numbered from one, without a gap.
 func TestRecordsArriveOnceAndInOrder(t *testing.T) {
 	base := t.TempDir()
 	n := 0

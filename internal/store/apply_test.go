@@ -100,6 +100,7 @@ func TestPatchSetsWhatItNamesAndNothingElse(t *testing.T) {
 	}
 }
 
+// Proves D.4.
 func TestEventsGetGaplessCursors(t *testing.T) {
 	s := fresh(t)
 	apply(t, s, store.Change{Insert: newRow(1)}, store.Change{Insert: newRow(2)})
@@ -120,6 +121,7 @@ func TestEventsGetGaplessCursors(t *testing.T) {
 
 // Reading must not care where chunks end, whether rows of other runs lie
 // between, whether the run goes on, or whether the store was opened anew.
+// D.5, EVT-05: each reader goes on from its own cursor.
 func TestEventsReadFromAnyCursor(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cdui.db")
 	s := open(t, path)
@@ -163,6 +165,7 @@ func TestEventsReadFromAnyCursor(t *testing.T) {
 	}
 }
 
+// Proves D.5.
 func TestAPageOfEventsIsBoundedInBytesButNeverEmpty(t *testing.T) {
 	s := fresh(t)
 	apply(t, s, store.Change{Insert: newRow(1), Events: events(100, 50)})
@@ -237,6 +240,7 @@ func TestABadCallFailsAlone(t *testing.T) {
 	checkSound(t, s)
 }
 
+// D.3: a late writer loses.
 func TestATerminalRunStaysAsItEnded(t *testing.T) {
 	s := fresh(t)
 	apply(t, s, store.Change{Insert: newRow(1)})
@@ -260,6 +264,7 @@ func TestATerminalRunStaysAsItEnded(t *testing.T) {
 	checkSound(t, s)
 }
 
+// Proves W-05.
 func TestRecordedSeqIsThatOfThePresentAttempt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cdui.db")
 	s := open(t, path)

@@ -30,6 +30,7 @@ func logTables() []string {
 	}
 }
 
+// Proves D.5.
 func TestDeleteLeavesNothingOfARun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cdui.db")
 	s := open(t, path)

@@ -111,6 +111,7 @@ type acknowledged struct {
 	ended   bool
 }
 
+// Proves W-04.
 func TestAKillAtAnyMomentLosesNothingAcknowledged(t *testing.T) {
 	kills := 25
 	if raceEnabled || testing.Short() {

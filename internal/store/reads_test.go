@@ -21,6 +21,7 @@ func flushes(texts ...string) []store.Metrics {
 	return list
 }
 
+// Proves D.2.
 func TestListPagesNewestFirst(t *testing.T) {
 	s := fresh(t)
 	statuses := run.Statuses()
@@ -100,6 +101,7 @@ func TestResolveNamesUpToTenCandidates(t *testing.T) {
 	}
 }
 
+// Proves D.5.
 func TestArtifactsAreListedOldestFirst(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cdui.db")
 	s := open(t, path)
@@ -121,6 +123,7 @@ func TestArtifactsAreListedOldestFirst(t *testing.T) {
 	}
 }
 
+// Proves R-06.
 func TestD4_OddMetricValuesPassThroughUnchanged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cdui.db")
 	s := open(t, path)
@@ -167,6 +170,7 @@ func TestD4_OddMetricValuesPassThroughUnchanged(t *testing.T) {
 	verify()
 }
 
+// Proves D.2.
 func TestFinalMetricsAreTheLastOfEachSeries(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cdui.db")
 	s := open(t, path)

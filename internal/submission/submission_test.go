@@ -24,6 +24,7 @@ func builtin(t *testing.T) *catalog.Catalog {
 	return cat
 }
 
+// SCHED-02, SCHED-03, TGT-05, TGT-06, A.1, E: the key is the resolved device.
 func TestWhereASubmissionQueues(t *testing.T) {
 	const graph = `{"nodes":[{"id":"s","type":"Start"}],"edges":[],"settings":{"device":"%s"}}`
 	for name, c := range map[string]struct {
@@ -50,6 +51,7 @@ func TestWhereASubmissionQueues(t *testing.T) {
 	}
 }
 
+// Proves D.1, REF-01.
 func TestRefusalsNameTheFault(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"options":{"device":"cuda:9","command":{"argv":["x"],"cwd":"/"}}}`:            "no cuda:9; it offers cpu, cuda:0, cuda:1",

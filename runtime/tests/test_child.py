@@ -98,6 +98,7 @@ SAME = {
 
 @pytest.mark.parametrize("source", SAME.values(), ids=SAME.keys())
 def test_ends_as_python_does(shim, source):
+    """Proves R-05."""
     want = plain(shim, source, "a", "b c")
     got = shim.script(source, "a", "b c")
     assert got.code == want.returncode
@@ -170,6 +171,7 @@ FAILURES = {
 @pytest.mark.parametrize("source,error,error_type,end_class", FAILURES.values(), ids=FAILURES.keys())
 @pytest.mark.parametrize("imports", ["", "import cdui\n"], ids=["bare", "with cdui"])
 def test_failure_is_told(shim, imports, source, error, error_type, end_class):
+    """Proves R-03."""
     got = shim.script(imports + source)
     assert got.code == 1
     assert got.finished == {
@@ -238,6 +240,7 @@ def test_runtime_is_importable_without_pythonpath(shim):
 
 
 def test_environment_and_descriptors_are_not_inherited(shim):
+    """Proves W-07."""
     got = shim.script(
         """
         import os, subprocess, sys

@@ -37,6 +37,7 @@ CARDS, MAC, BARE = {"cards": 3, "current": 1}, {"mps": True}, {}
     (MAC, "mps", "mps", False), (MAC, "mps:1", "mps", False), (CARDS, "mps", "cpu", True),
 ])
 def test_names(machine, seen, name, device, warned):
+    """Proves C.9."""
     machine(**seen)
     warnings = []
     assert devices.resolve(name, lambda kind, **detail: warnings.append((kind, detail))) == device
@@ -57,6 +58,7 @@ def test_the_cpu_needs_no_torch(monkeypatch):
 
 
 def test_a_nodes_auto_is_the_runs_device(machine):
+    """Proves C.9."""
     machine(**CARDS)
     context = Context(device="cuda:2")
     assert [choose(name, context) for name in ("auto", "", None, "cpu")] == ["cuda:2", "cuda:2", "cuda:2", "cpu"]
@@ -71,6 +73,7 @@ def test_a_card_becomes_the_threads_current_one(machine):
 
 
 def test_moving_keeps_what_holds_the_tensors():
+    """Proves B.1."""
     torch = pytest.importorskip("torch")
     Pair = collections.namedtuple("Pair", "a b")
     ordered = collections.OrderedDict(x=torch.ones(2))

@@ -21,6 +21,7 @@ def no_waits(monkeypatch):
 
 
 def test_values_flow_and_every_node_reports_running_then_completed():
+    """Proves C.3, EVT-02."""
     ran = run(CHAIN)
     assert ran.outcome.status == "succeeded"
     assert ran.statuses() == [(n, s) for n in "abc" for s in ("running", "completed")]
@@ -31,6 +32,7 @@ def test_values_flow_and_every_node_reports_running_then_completed():
 
 
 def test_a_level_begins_when_the_one_before_has_ended():
+    """Proves C.2."""
     wide = graph([(str(i), "Value") for i in range(8)] + [("end", "Sum")], ["0.value>end.a", "7.value>end.b"])
     order = run(wide, max_parallel=4).statuses()
     assert order[-2:] == [("end", "running"), ("end", "completed")]
@@ -44,11 +46,13 @@ def side_by_side(parties):
 
 
 def test_nodes_of_a_level_run_together():
+    """Proves C.2."""
     ran = run(graph([(str(i), "Meet") for i in range(4)]), side_by_side(4), max_parallel=4)
     assert ran.outcome.status == "succeeded"
 
 
 def test_no_more_than_max_parallel_nodes_run_at_once():
+    """Proves C.2."""
     lock, now, most = threading.Lock(), [0], [0]
 
     def execute(self, inputs, params):
@@ -65,6 +69,7 @@ def test_no_more_than_max_parallel_nodes_run_at_once():
 
 
 def test_a_seeded_run_takes_one_node_after_the_other():
+    """Proves C.2, C.11."""
     ran = run(graph([(str(i), "Value") for i in range(6)]), seed=1, max_parallel=4)
     assert ran.statuses() == [(str(i), s) for i in range(6) for s in ("running", "completed")]
 
@@ -77,6 +82,7 @@ BRANCHES = graph([("bad", "Failing"), ("after", "Sum"), ("later", "Sum"), ("good
 
 
 def test_fail_fast_ends_the_run_with_the_error_and_its_place():
+    """Proves C.5."""
     bad, _ = failing(ValueError("no\nway"))
     ran = run(BRANCHES, bad, max_parallel=1)
     assert ran.outcome.status == "failed"
@@ -88,6 +94,7 @@ def test_fail_fast_ends_the_run_with_the_error_and_its_place():
 
 
 def test_fail_fast_asks_siblings_that_run_to_stop():
+    """Proves C.5."""
     begun = threading.Event()
 
     def long(self, inputs, params, context):
@@ -106,6 +113,7 @@ def test_fail_fast_asks_siblings_that_run_to_stop():
 
 
 def test_continue_skips_dependents_and_succeeds():
+    """Proves C.5, C.3."""
     bad, _ = failing(ValueError("no"))
     ran = run(BRANCHES, bad, error_mode="continue", max_retries=3)
     assert ran.outcome.status == "succeeded"
@@ -116,6 +124,7 @@ def test_continue_skips_dependents_and_succeeds():
 
 @pytest.mark.parametrize("failures, retries, status", [(1, 1, "completed"), (2, 3, "completed"), (3, 2, "error")])
 def test_retry_tries_again_then_goes_on_like_continue(failures, retries, status):
+    """Proves C.5."""
     bad, calls = failing(ValueError("no"), failures)
     ran = run(BRANCHES, bad, error_mode="retry", max_retries=retries)
     assert ran.outcome.status == "succeeded"
@@ -125,6 +134,7 @@ def test_retry_tries_again_then_goes_on_like_continue(failures, retries, status)
 
 
 def test_a_stop_ends_the_wait_between_two_tries(monkeypatch):
+    """Proves C.10."""
     monkeypatch.setattr(engine, "RETRY_WAIT_S", 3600)
     bad, calls = failing(ValueError("no"))
     ran = run(BRANCHES, bad, error_mode="retry", max_retries=5, should_stop=lambda: len(calls) > 0)
@@ -137,6 +147,7 @@ def test_a_stop_ends_the_wait_between_two_tries(monkeypatch):
     type("OutOfMemoryError", (RuntimeError,), {})("hip"),
 ])
 def test_out_of_memory_is_never_retried_and_gives_hints(error):
+    """Proves C.6."""
     bad, calls = failing(error)
     ran = run(BRANCHES, bad, error_mode="retry", max_retries=5)
     assert len(calls) == 1
@@ -147,6 +158,7 @@ def test_out_of_memory_is_never_retried_and_gives_hints(error):
 
 
 def test_out_of_memory_ends_a_fail_fast_run_as_such():
+    """Proves C.6, R-03."""
     bad, _ = failing(MemoryError())
     ran = run(BRANCHES, bad)
     assert (ran.outcome.status, ran.outcome.end_class, ran.outcome.error_type) == ("failed", "out_of_memory", "NodeOOMError")
@@ -168,6 +180,7 @@ def test_a_failed_node_holds_on_to_nothing():
 
 
 def test_inputs_go_to_the_device_of_the_node_unless_it_aligns_them_itself(monkeypatch):
+    """Proves B.1, C.9."""
     moved = []
     monkeypatch.setattr(engine.devices, "resolve", lambda name, warn, auto="": auto if name == "auto" else name)
     monkeypatch.setattr(engine.devices, "move", lambda value, device: moved.append(device) or value)
@@ -203,6 +216,7 @@ def test_a_missing_output_is_an_error_only_where_it_is_needed():
 
 
 def test_verbose_shows_the_traceback(capfd):
+    """Proves C.5."""
     for verbose in (False, True):
         run(BRANCHES, failing(ValueError("deep down"))[0], verbose=verbose)
         assert ("Traceback" in capfd.readouterr().err) == verbose
@@ -212,6 +226,7 @@ def test_verbose_shows_the_traceback(capfd):
 
 
 def test_a_stop_between_nodes_cancels_and_begins_nothing():
+    """Proves C.10."""
     done = []
     last = node("Last", lambda self, inputs, params: done.append(1) or {"value": 1})
     ran = run(graph([("a", "Last"), ("b", "Last"), ("c", "Last")], levels=[["a", "b"], ["c"]]), last,
@@ -221,6 +236,7 @@ def test_a_stop_between_nodes_cancels_and_begins_nothing():
 
 
 def test_a_partial_result_is_reported_as_interrupted():
+    """Proves C.10, C.3, B.1."""
     stop = threading.Event()
 
     def loop(self, inputs, params, context):
@@ -238,6 +254,7 @@ def test_a_partial_result_is_reported_as_interrupted():
 
 
 def test_a_stop_after_the_last_level_cancels_too():
+    """Proves C.10."""
     done = []
     last = node("Last", lambda self, inputs, params: done.append(1) or {})
     assert run(graph([("a", "Last")]), last, should_stop=lambda: bool(done)).outcome.status == "cancelled"
@@ -250,12 +267,14 @@ BLOCK = graph([("p/a", "Value", {}, "p"), ("p/b", "Sum", {}, "p"), ("out", "Sum"
 
 
 def test_a_block_reports_once_and_its_inner_nodes_beside_it():
+    """Proves C.4, EVT-02."""
     ran = run(BLOCK)
     assert ran.statuses() == [("p", "running"), ("p", "completed"), ("out", "running"), ("out", "completed")]
     assert ran.inner() == [("p/a", "running"), ("p/a", "completed"), ("p/b", "running"), ("p/b", "completed")]
 
 
 def test_an_inner_error_is_the_blocks_error_at_once():
+    """Proves C.4."""
     bad, _ = failing(ValueError("no"))
     block = graph([("p/a", "Failing", {}, "p"), ("p/b", "Sum", {}, "p"), ("out", "Sum")], ["p/a.value>p/b.a", "p/b.value>out.a"])
     ran = run(block, bad, error_mode="continue")
@@ -265,6 +284,7 @@ def test_an_inner_error_is_the_blocks_error_at_once():
 
 
 def test_a_block_is_skipped_when_all_of_it_is_and_completed_when_any_ran():
+    """Proves C.4."""
     bad, _ = failing(ValueError("no"))
     skipped = graph([("x", "Failing"), ("p/a", "Sum", {}, "p")], ["x.value>p/a.a"])
     assert run(skipped, bad, error_mode="continue").statuses("p") == ["skipped"]
@@ -274,6 +294,7 @@ def test_a_block_is_skipped_when_all_of_it_is_and_completed_when_any_ran():
 
 
 def test_metrics_progress_artifacts_and_warnings_of_an_inner_node_bear_the_blocks_id():
+    """Proves C.4, C.16, EVT-02."""
     def execute(self, inputs, params, progress_callback, context):
         progress_callback({"loss": 1.0})
         context.log_metric("m", 2.0)
@@ -303,12 +324,14 @@ def told(*payloads, log=None):
 
 
 def test_progress_comes_after_running_and_before_the_end():
+    """Proves C.3."""
     ran = told({"event": "config", "config": {"lr": 0.1}}, {"event": "batch", "batch": 1})
     assert [p["status"] for p in ran.events] == ["running", "progress", "progress", "completed"]
     assert ran.events[1]["outputs"] == [{"output_kind": "progress", "progress": {"event": "config", "config": {"lr": 0.1}}}]
 
 
 def test_numbers_of_progress_become_series():
+    """Proves C.18."""
     ran = told(
         {"event": "epoch", "epoch": 1, "total_epochs": 2, "loss": 0.5, "losses": [0.5], "note": "x", "done": True, "start_epoch": 0},
         {"event": "epoch", "epoch": 2, "step": 10, "loss": 0.25, "batch": 3, "total_batches": 4},
@@ -321,6 +344,7 @@ def test_numbers_of_progress_become_series():
 
 
 def test_neither_batches_nor_nodes_that_log_give_series_by_themselves():
+    """Proves C.18."""
     assert told({"event": "batch", "loss": 0.5}).of("metrics") == []
     ran = told({"event": "epoch", "epoch": 1, "loss": 0.5}, log=("train_loss", 0.5, 1))
     assert ran.points("train_loss") == [(1, 0.5)] and ran.points("loss") == []
@@ -337,6 +361,7 @@ def test_a_number_of_numpy_is_a_number():
 
 
 def test_recorded_outputs_hold_every_port_and_the_step_trace():
+    """Proves C.14, B.1."""
     steps = [{"weight": 1, "meta": {"n": 0}}, {"weight": 2}]
     traced = node("Traced", lambda self, inputs, params: {"value": 5, "__steps__": steps, "__log__": "x"})
     ran = run(graph([("n", "Traced"), ("v", "Value")]), traced, record_outputs=True)
@@ -348,6 +373,7 @@ def test_recorded_outputs_hold_every_port_and_the_step_trace():
 
 
 def test_media_ports_are_shown_and_not_summarized():
+    """Proves B.1, D.4."""
     values = {"picture": "iVBORw0", "plot": {"kind": "bar", "y": [1, float("inf")]}, "thing": {"a": 1}, "nothing": None}
     ports = [Port("picture", "STRING", media="image"), Port("plot", "ANY", media="chart"),
              Port("thing", "ANY", media="graph3d"), Port("nothing", "ANY", media="video")]
@@ -378,11 +404,13 @@ def test_values_that_nobody_waits_for_are_let_go(monkeypatch):
 
 
 def test_graph_outputs_are_collected_by_name():
+    """Proves D.6."""
     prepared = graph([("v", "Value", {"value": 3}), ("o", "GraphOutput", {"name": "answer"})], ["v.value>o.value"])
     assert run(prepared, builtin=True).outcome.api_outputs == {"answer": 3}
 
 
 def test_inputs_and_outputs_inside_blocks_take_no_part():
+    """Proves A.6, D.6."""
     prepared = graph([("p/i", "GraphInput", {"name": "x", "default": "own"}, "p"), ("p/o", "GraphOutput", {"name": "y"}, "p"),
                       ("i", "GraphInput", {"name": "x", "default": "own"}), ("o", "GraphOutput", {"name": "z"})],
                      ["p/i.value>p/o.value", "i.value>o.value"])
@@ -408,6 +436,7 @@ def test_a_node_applies_a_preset_like_a_function():
 
 
 def test_every_node_and_every_retry_begins_with_its_own_seed(monkeypatch):
+    """Proves C.11."""
     seeded = []
     monkeypatch.setattr(engine, "seed_everything", seeded.append)
     bad, _ = failing(ValueError("no"), 2)
@@ -419,6 +448,7 @@ def test_every_node_and_every_retry_begins_with_its_own_seed(monkeypatch):
 
 
 def test_derived_seeds_are_the_documented_ones():
+    """Proves C.11."""
     # BLAKE2b of 8 bytes over "<seed>" NUL "<label>", big-endian, modulo 2**32.
     for seed, label in ((0, "a"), (42, "dataloader:x"), (2**32 - 1, "é")):
         digest = hashlib.blake2b(str(seed).encode() + b"\0" + label.encode(), digest_size=8).digest()
@@ -426,6 +456,7 @@ def test_derived_seeds_are_the_documented_ones():
 
 
 def test_seeding_covers_python_and_numpy():
+    """Proves C.11."""
     numpy = pytest.importorskip("numpy")
 
     def draw():

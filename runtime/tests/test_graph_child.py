@@ -49,6 +49,7 @@ def statuses(ended, node_id):
 
 
 def test_a_graph_runs_and_says_so(child):
+    """Proves W-07, C.17."""
     ended = child(SUM)
     assert (ended.code, ended.garbage, ended.err) == (0, [], "")
     assert ended.lines[0] == {"type": "hello", "watches_cancel": True}
@@ -60,12 +61,14 @@ def test_a_graph_runs_and_says_so(child):
 
 
 def test_a_graph_is_called_like_a_function(child):
+    """Proves D.6."""
     ended = child(SUM, api_inputs={"x": 3.5})
     assert ended.of("facts") == [{"type": "facts", "facts": {"api_outputs": {"y": 3.5}}}]
     assert child(SUM, api_inputs={}).of("facts")[0]["facts"] == {"api_outputs": {"y": 2.0}}
 
 
 def test_a_wrong_input_names_it(child):
+    """Proves D.6."""
     ended = child(SUM, api_inputs={"x": [1]})
     assert ended.code == 1 and "'x'" in ended.finished["error"] and ended.of("facts") == []
 
@@ -75,6 +78,7 @@ def test_a_wrong_input_names_it(child):
     ("[0] * 65537", "OutputTooLarge", 'output "y": it has more than 65,536 elements'),
 ])
 def test_outputs_that_cannot_be_sent_fail_the_call_but_no_plain_run(shim, child, body, kind, words):
+    """Proves D.6."""
     user_nodes(shim, odd=f"from cdui.node import Node, Port\nclass Odd(Node):\n    NODE_NAME = 'Odd'\n    def execute(self, inputs, params):\n        return {{'value': {body}}}\n")
     odd = graph([("n", "Odd"), ("o", "GraphOutput", {"name": "y"})], ["n.value>o.value"])
     ended = child(odd, api_inputs={})
@@ -84,6 +88,7 @@ def test_outputs_that_cannot_be_sent_fail_the_call_but_no_plain_run(shim, child,
 
 
 def test_a_nodes_error_fails_the_run(child):
+    """Proves C.5, R-03."""
     ended = child(graph([("r", "FileReader", {"path": "gone.txt"})]))
     assert (ended.code, ended.finished["status"], ended.finished["end_class"]) == (1, "failed", "user_code")
     assert ended.finished["error_type"] == "FileNotFoundError"
@@ -93,6 +98,7 @@ def test_a_nodes_error_fails_the_run(child):
 
 
 def test_an_unknown_type_is_a_bad_graph(shim, child):
+    """Proves R-03."""
     user_nodes(shim, broken="1/0")
     ended = child(graph([("n", "Nowhere")]))
     assert (ended.code, ended.finished["end_class"]) == (1, "bad_graph")
@@ -106,6 +112,7 @@ def test_without_a_graph_it_only_says_so(shim):
 
 
 def test_one_broken_user_file_takes_no_other_down(shim, child):
+    """Proves CAT-10."""
     good = "from cdui.node import Node\nclass Good(Node):\n    NODE_NAME = 'Good'\n    def execute(self, inputs, params):\n        print('made')\n        return {'value': 1}\n"
     user_nodes(shim, a_broken="def (", good=good, z_exits="import sys; sys.exit(1)")
     ended = child(graph([("g", "Good")]))
@@ -168,6 +175,7 @@ def losses(child, **options):
 
 
 def test_the_same_seed_gives_the_same_losses_bit_by_bit(torch, child):
+    """Proves C.11, C.13."""
     assert losses(child, seed=7) == losses(child, seed=7)
     assert losses(child, seed=7, deterministic=True) == losses(child, seed=7)
     assert losses(child, seed=8) != losses(child, seed=7)
@@ -175,6 +183,7 @@ def test_the_same_seed_gives_the_same_losses_bit_by_bit(torch, child):
 
 
 def test_a_stop_in_the_middle_of_training_gives_partial_results(torch, shim, child):
+    """Proves C.10, C.20."""
     def cancel(process, down):
         def wait():
             while not list(shim.folder.glob("models/periodic/*.pt")) and process.poll() is None:
@@ -196,6 +205,7 @@ def test_a_stop_in_the_middle_of_training_gives_partial_results(torch, shim, chi
 
 
 def test_recorded_outputs_are_files_with_an_index(torch, shim, child):
+    """Proves OUT-03."""
     made = graph([("t", "TensorInput", {"shape": "2,3", "value_mode": "arange"}), ("p", "Print")], ["t.tensor>p.value"])
     assert child(made, {"record_outputs": True}).code == 0
     folder = shim.folder / "outputs"
@@ -216,6 +226,7 @@ def test_a_disk_that_takes_no_outputs_changes_no_verdict(torch, shim, child):
 
 
 def test_a_device_that_is_not_here_becomes_the_cpu_with_a_warning(torch, child):
+    """Proves C.9, C.16."""
     if torch.cuda.is_available():
         pytest.skip("there is a card")
     ended = child(graph([("t", "TensorInput")]), {"device": "cuda:0"})
@@ -254,6 +265,7 @@ def shape(value, name=""):
 
 
 def test_R9_event_types_and_payload_keys_are_the_golden(torch, shim, child):
+    """Proves R-09, EVT-06, EVT-08."""
     user_nodes(shim, tell=TELL)
     small = graph([("a", "TensorInput", {"shape": "2"}), ("bad", "FileReader", {"path": "gone"}), ("tell", "Tell"),
                    ("box/p", "Print", {"label": "x"}, "box"), ("after", "Print"), ("out", "GraphOutput")],

@@ -28,6 +28,7 @@ def sent():
 
 
 def test_up_lines_match_the_fixture():
+    """Proves W-07, EVT-06."""
     got = b"".join(line + b"\n" for line in sent())
     assert got == (TESTDATA / "up.jsonl").read_bytes()
 
@@ -39,6 +40,7 @@ def test_many_points_stay_below_the_limit_of_a_line():
 
 
 def test_down_lines_of_the_fixture_are_understood():
+    """Proves W-07."""
     channel = wire.Channel()
     r, w = os.pipe()
     os.write(w, (TESTDATA / "down.jsonl").read_bytes())

@@ -35,6 +35,7 @@ TABLE = {"x_train": torch.tensor(X[::2]), "y_train": Y[::2], "x_query": torch.te
 ], ids=lambda value: getattr(value, "NODE_NAME", ""))
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_classifiers_are_scikit_learns(node, params, wanted):
+    """Proves B.3."""
     got = run(node, TABLE, **params)
     wanted.fit(X[::2], Y[::2])
     assert got["predictions"] == wanted.predict(X[1::2]).tolist()
@@ -62,6 +63,7 @@ def test_tree_can_be_read():
 
 
 def test_linear_regression():
+    """Proves B.3."""
     x, y = torch.randn(20, 3), torch.randn(20)
     got = run(classical.LinearRegression, {"x_train": x, "y_train": y, "x_query": x[:4]})
     solved = torch.linalg.lstsq(torch.cat([x, torch.ones(20, 1)], 1).double(), y.double().unsqueeze(1)).solution.squeeze()
@@ -72,6 +74,7 @@ def test_linear_regression():
 
 
 def test_accuracy_compares_text():
+    """Proves B.5."""
     assert run(classical.Accuracy, {"predictions": [1, "a", 2.0], "labels": ["1", "a", "2"]}) == {"accuracy": 2 / 3, "correct": 2, "total": 3}
     assert run(classical.Accuracy, {"predictions": torch.tensor([1, 2]), "labels": ["1", "3"]})["correct"] == 1
     assert run(classical.Accuracy, {"predictions": [], "labels": []})["accuracy"] == 0

@@ -28,6 +28,7 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("name", cnn.Activation.params()[0].options)
 def test_activation(name):
+    """Proves B.3, B.5."""
     x = images(2, 3, 4)
     torch.testing.assert_close(run(cnn.Activation, {"tensor": x}, function=name), FUNCTIONS[name](x))
 
@@ -48,6 +49,7 @@ LAYERS = [
 
 @pytest.mark.parametrize("node, shape, params, layer", LAYERS, ids=lambda v: getattr(v, "__name__", None))
 def test_layers_are_those_of_torch_under_the_global_seed(node, shape, params, layer):
+    """Proves B.3, B.5."""
     x = images(*shape)
     torch.manual_seed(7)
     got = run(node, {"tensor": x}, **params)
@@ -74,6 +76,7 @@ def test_a_wrong_shape_is_told_with_the_param(node, shape, text):
 
 
 def test_pooling():
+    """Proves B.3."""
     x = images(2, 3, 9, 9)
     torch.testing.assert_close(run(cnn.MaxPool2d, {"tensor": x}, kernel_size=3, stride=2), F.max_pool2d(x, 3, 2))
     torch.testing.assert_close(run(cnn.AvgPool2d, {"tensor": x}, kernel_size=3, stride=2, padding=1), F.avg_pool2d(x, 3, 2, 1))
@@ -82,6 +85,7 @@ def test_pooling():
 
 
 def test_kernels():
+    """Proves B.3."""
     edge = run(cnn.Conv2dKernel)
     assert edge.shape == (1, 1, 3, 3) and edge.sum() == 0 and edge[0, 0, 1, 1] == 8
     assert run(cnn.Conv2dKernel, preset="Sharpen3x3").sum() == 1
@@ -92,6 +96,7 @@ def test_kernels():
 
 
 def test_explicit_convolution():
+    """Proves B.3."""
     x, kernel = images(2, 3, 6, 6), images(4, 3, 3, 3)
     got = run(cnn.Conv2dExplicit, {"tensor": x, "kernel": kernel}, stride=2, padding=0)
     torch.testing.assert_close(got, F.conv2d(x, kernel, stride=2))
@@ -108,6 +113,7 @@ def test_explicit_convolution_with_one_kernel_for_all_channels():
 
 
 def test_dropout_is_always_in_training_mode():
+    """Proves B.5."""
     x = torch.ones(1000)
     torch.manual_seed(3)
     got = run(cnn.Dropout, {"tensor": x}, p=0.25)

@@ -80,6 +80,7 @@ def test_fashion_is_read_from_the_system_folder(tmp_path):
 
 @pytest.mark.skipif(not os.path.isdir(MNIST), reason="the MNIST files are not there")
 def test_mnist_itself(tmp_path):
+    """Proves B.3."""
     dataset = run(data.Dataset, context=Context(search_dirs=[os.path.dirname(MNIST)]), split="test")["dataset"]
     assert len(dataset) == 10_000 and dataset[0][1] == 7
 
@@ -142,6 +143,7 @@ def test_svhn(tmp_path):
 
 
 def test_wired_transforms_follow_the_split(tmp_path):
+    """Proves B.4."""
     write_mnist(tmp_path / "data")
     write_mnist(tmp_path / "data", prefix="t10k")
     context = Context(search_dirs=[str(tmp_path)])
@@ -158,6 +160,7 @@ def small_set(count=10):
 
 
 def test_loader_batches_and_order():
+    """Proves B.3."""
     loader = run(data.DataLoader, {"dataset": small_set()}, batch_size=4, shuffle=False)["dataloader"]
     assert [labels.tolist() for _, labels in loader] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
     dropped = run(data.DataLoader, {"dataset": small_set()}, batch_size=4, drop_last=True)["dataloader"]
@@ -170,6 +173,7 @@ def order(seed, node_id, epochs=2):
 
 
 def test_a_seeded_loader_shuffles_the_same_whatever_came_before():
+    """Proves C.11."""
     first = order(7, "loader")
     torch.manual_seed(99)
     assert order(7, "loader") == first and first[0] != first[1]
@@ -198,6 +202,7 @@ def test_loader_refuses_what_it_cannot_do():
 
 
 def test_dataset_batch():
+    """Proves B.3."""
     got = run(data.DatasetBatch, {"dataset": small_set()}, batch_size=4, start_index=8)
     assert got["images"].shape == (2, 1, 4, 4) and got["labels"].tolist() == [8, 9]
     with pytest.raises(ValueError, match="start_index is 10 and the dataset has 10"):
@@ -223,11 +228,13 @@ def test_transform_wraps_foreign_datasets():
     ("arange", "bool", [[False, True], [True, True]]),
 ])
 def test_tensor_input_constant(mode, dtype, wanted):
+    """Proves B.5."""
     got = run(data.TensorInput, shape="2, 2", value_mode=mode, dtype=dtype)["tensor"]
     assert got.tolist() == wanted and got.dtype == getattr(torch, dtype)
 
 
 def test_tensor_input_random_is_its_seed():
+    """Proves B.5."""
     for dtype, wanted in (("float32", lambda g: torch.randn(2, 3, generator=g)),
                           ("int64", lambda g: torch.randint(0, 10, (2, 3), generator=g)),
                           ("bool", lambda g: torch.randint(0, 2, (2, 3), generator=g).bool())):
@@ -236,6 +243,7 @@ def test_tensor_input_random_is_its_seed():
 
 
 def test_tensor_input_explicit():
+    """Proves B.5."""
     got = run(data.TensorInput, shape="3,2", value_mode="explicit", values=[[1, 2, 3], [4, 5, 6]])["tensor"]
     assert got.tolist() == [[1, 2], [3, 4], [5, 6]]
     big = run(data.TensorInput, shape="1", value_mode="explicit", values=[2 ** 60 + 1], dtype="int64")["tensor"]

@@ -30,6 +30,7 @@ def schedule(kind="linear", steps=50):
 
 
 def test_schedules():
+    """Proves B.3."""
     linear = schedule()
     assert linear.betas[0] == 1e-4 and linear.betas[-1] == pytest.approx(0.02) and len(linear.betas) == 50
     assert linear.kept[1] == pytest.approx((1 - 1e-4) * (1 - linear.betas[1]).item())
@@ -56,6 +57,7 @@ def test_the_variance_of_a_step_is_the_posterior_one():
 
 
 def test_unet():
+    """Proves B.3."""
     model = run(diffusion.DiffusionUNet)["model"]
     x, times = torch.randn(2, 3, 16, 24), torch.tensor([0, 100])
     assert model(x, times).shape == x.shape
@@ -94,6 +96,7 @@ def test_training_learns_and_is_its_seed():
 
 
 def test_stopped_training_gives_what_it_has():
+    """Proves C.10."""
     got = trained(Stopping(3))
     assert len(got["losses"]) == 1 and got["__interrupted__"] == {"reason": "stopped", "epoch": 1, "batch": 1}
 
@@ -130,6 +133,7 @@ def test_a_trained_model_is_asked_at_the_times_that_it_knows():
 
 
 def test_stopped_sampling_gives_the_image_so_far():
+    """Proves C.10."""
     got = run(diffusion.DDPMSampler, {"model": torch.nn.Linear(1, 1), "noise": torch.ones(1, 1, 2, 2)}, Stopping(0))
     assert torch.equal(got["image"], torch.ones(1, 1, 2, 2)) and got["__interrupted__"] == {"reason": "stopped", "done": 0, "total": 20}
 
@@ -146,12 +150,14 @@ def test_the_sampler_refuses_what_does_not_fit():
 
 
 def test_gaussian_noise():
+    """Proves B.3."""
     wanted = torch.randn(2, 3, generator=torch.Generator().manual_seed(5)) * 2 + 1
     assert torch.equal(run(diffusion.GaussianNoise, shape="2,3", mean=1.0, std=2.0, seed=5)["noise"], wanted)
     assert torch.equal(run(diffusion.GaussianNoise, {"shape_ref": torch.zeros(2, 3)}, mean=1.0, std=2.0, seed=5)["noise"], wanted)
 
 
 def test_lerp():
+    """Proves B.3."""
     a, b = torch.randn(2, 3, 4), torch.randn(2, 3, 4)
     assert torch.allclose(run(diffusion.Lerp, {"tensor_a": a, "tensor_b": b}, alpha=0.3)["tensor"], torch.lerp(a, b, 0.3))
     got = run(diffusion.Lerp, {"tensor_a": a, "tensor_b": b, "alpha": torch.tensor([0.0, 1.0])})["tensor"]
@@ -159,6 +165,7 @@ def test_lerp():
 
 
 def test_timestep_embedding():
+    """Proves B.3."""
     waves = diffusion_models.sinusoids(torch.tensor([0, 3]), 8, 100.0)
     assert waves[0].tolist() == [1, 1, 1, 1, 0, 0, 0, 0]
     assert waves[1, 1].item() == pytest.approx(math.cos(3 * 100 ** -0.25)) and waves[1, 5].item() == pytest.approx(math.sin(3 * 100 ** -0.25))
@@ -170,6 +177,7 @@ def test_timestep_embedding():
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "area"])
 def test_upsample(mode):
+    """Proves B.3."""
     x = torch.randn(1, 2, 4, 6)
     got = run(diffusion.Upsample, {"tensor": x}, mode=mode, scale_factor=1.5)["tensor"]
     assert torch.equal(got, torch.nn.functional.interpolate(x, scale_factor=1.5, mode=mode)) and got.shape == (1, 2, 6, 9)

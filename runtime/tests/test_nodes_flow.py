@@ -31,6 +31,7 @@ class WithPresets(Context):
 
 
 def test_map_applies_a_preset_to_each_item():
+    """Proves B.5."""
     got = run(flow.Map, {"items": [1, 2.5]}, WithPresets(), subgraph=" Double ")
     assert got == {"results": [2, 5.0], "count": 2}
     rows = run(flow.Map, {"items": torch.eye(2)}, WithPresets(), subgraph="Double")["results"]
@@ -38,6 +39,7 @@ def test_map_applies_a_preset_to_each_item():
 
 
 def test_map_gives_what_it_has_when_stopped():
+    """Proves C.10."""
     got = run(flow.Map, {"items": [1, 2, 3]}, WithPresets(stop_after=2), subgraph="Double")
     assert got == {"results": [2], "count": 1, "__interrupted__": {"reason": "stopped", "done": 1, "total": 3}}
 
@@ -61,6 +63,7 @@ A, B = torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 0.0]])
     ("mean", 0, [torch.tensor([1, 2]), torch.tensor([2, 2])], torch.tensor([1.5, 2.0], dtype=torch.float64)),
 ])
 def test_reduce(operation, dim, items, wanted):
+    """Proves B.5."""
     got = run(flow.Reduce, {"items": items}, operation=operation, dim=dim)
     assert torch.equal(got["result"], wanted) if isinstance(wanted, torch.Tensor) else got["result"] == wanted
     assert got["count"] == len(items)
@@ -80,6 +83,7 @@ def test_reduce_says_what_is_wrong(items, operation, message):
 
 @pytest.mark.parametrize("selector, wanted", [(0, "a"), (2, "c"), (2.9, "c"), (torch.tensor(2), "c"), (1, "a"), (7, "a"), (-1, "a"), (True, "a")])
 def test_switch(selector, wanted):
+    """Proves B.5."""
     assert run(flow.Switch, {"selector": selector, "input_0": "a", "input_2": "c"}) == {"output": wanted}
 
 
@@ -93,6 +97,7 @@ def lines(*text):
 
 
 def test_script_ports_follow_the_params():
+    """Proves A.8."""
     params = {"input_ports": "3x", "output_ports": 99, "input_types": "tensor,, nonsense", "output_types": "LIST"}
     assert [tuple(port[:2]) for port in script.PythonScript.inputs(params)] == [("in1", "TENSOR"), ("in2", "ANY"), ("in3", "ANY")]
     outputs = script.PythonScript.outputs(params)
@@ -101,6 +106,7 @@ def test_script_ports_follow_the_params():
 
 
 def test_script_gives_a_value_or_values_by_port():
+    """Proves B.5."""
     assert run(script.PythonScript, {"in1": 3}) == {"out1": 3}
     code = "def run(inputs, params):\n    return {'out2': inputs['in1'], 'out1': params['output_ports']}"
     assert run(script.PythonScript, {"in1": 3}, code=code, output_ports=3) == {"out1": 3, "out2": 3, "out3": None}
@@ -109,12 +115,14 @@ def test_script_gives_a_value_or_values_by_port():
 
 
 def test_script_imports_what_it_may():
+    """Proves B.5."""
     code = lines("import math, numpy as np, torch.nn.functional as F", "from collections import Counter", "def run(inputs, params):",
                  "    import statistics, itertools, json, re", "    return float(F.relu(inputs['in1']).sum()) + math.pi + np.ones(2).sum() + Counter('aa')['a']")
     assert run(script.PythonScript, {"in1": torch.tensor([-1.0, 2.0])}, code=code)["out1"] == pytest.approx(2 + 3.14159265 + 2 + 2)
 
 
 def test_what_a_script_prints_is_its_log():
+    """Proves B.5."""
     code = "def run(inputs, params):\n    print('a', 1, sep='-')\n    print('b', end='!')\n    return 0"
     assert run(script.PythonScript, code=code) == {"out1": 0, "__log__": "a-1\nb!"}
     log = run(script.PythonScript, code="def run(i, p):\n    for n in range(100_000): print(n)")["__log__"]
@@ -131,11 +139,13 @@ def test_what_a_script_prints_is_its_log():
     ("def run(): pass", "the script: TypeError"), ("def run(i, p): return {'out1': 1, 'out2': 2}", "run gave out2, and the outputs are out1: set output_ports"),
 ])
 def test_script_errors_name_the_line(code, message):
+    """Proves B.5."""
     with pytest.raises(script.ScriptError, match=message):
         run(script.PythonScript, code=code)
 
 
 def test_a_script_may_not_be_endless():
+    """Proves B.5."""
     with pytest.raises(ValueError, match="code has 100001 characters and may have 100000"):
         run(script.PythonScript, code="#" * 100_001)
 

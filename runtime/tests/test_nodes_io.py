@@ -37,6 +37,7 @@ def same_weights(one, other):
 
 
 def test_weights_are_saved_and_loaded(context):
+    """Proves B.5."""
     saved, fresh = model(0), model(1)
     got = run(models.ModelSaver, context, {"model": saved}, path="sub/w.pt")
     assert got["path"] == os.path.join(os.path.realpath(context.data_root), "models", "sub", "w.pt")
@@ -104,6 +105,7 @@ def test_a_broken_file_is_told(context, tmp_path, content):
 
 
 def test_loading_is_strict_or_not(context):
+    """Proves B.5."""
     run(models.ModelSaver, context, {"model": model()}, path="w.pt")
     bigger = torch.nn.Sequential(*model(1), torch.nn.Linear(2, 2))
     with pytest.raises(ValueError, match="don't fit the wired model.*Missing key"):
@@ -115,6 +117,7 @@ def test_loading_is_strict_or_not(context):
 
 @pytest.mark.parametrize("path", ["../../w.pt", "/etc/w.pt", "a/../../../w.pt", "link/w.pt", "", "sub/"])
 def test_nothing_is_written_outside_of_the_data_folder(context, tmp_path, path):
+    """Proves B.5, ST-02."""
     models_folder = os.path.join(context.data_root, "models")
     os.makedirs(models_folder)
     os.symlink(tmp_path, os.path.join(models_folder, "link"))
@@ -136,6 +139,7 @@ def test_what_is_not_found_is_told_with_the_places(context):
 
 
 def test_safetensors(context):
+    """Proves B.5."""
     if not available("safetensors"):
         with pytest.raises(MissingPackage, match="the package safetensors is needed for format safetensors"):
             run(models.ModelSaver, context, {"model": model()}, format="safetensors")
@@ -165,6 +169,7 @@ def test_safetensors_are_given_tensors_of_their_own(context, monkeypatch):
 
 
 def test_safetensors_hold_weights_only(context):
+    """Proves B.5."""
     with pytest.raises(ValueError, match="set save_mode to state_dict or format to pytorch"):
         run(models.ModelSaver, context, {"model": model()}, format="safetensors", save_mode="full_model")
 
@@ -187,6 +192,7 @@ def trained(seed):
 
 
 def test_a_training_goes_on_from_its_checkpoint(context):
+    """Proves B.5, B.4."""
     net, optimizer, scheduler = trained(0)
     got = run(models.CheckpointSaver, context, {
         "model": net, "optimizer": optimizer, "lr_scheduler": scheduler, "losses": torch.tensor([2.0, 1.0]),
@@ -265,6 +271,7 @@ def test_without_pillow_the_package_is_named(context, monkeypatch):
 
 @pytest.mark.parametrize("form, suffix", [("PNG", ".png"), ("JPEG", ".jpg"), ("BMP", ".bmp"), ("TIFF", ".tif")])
 def test_pictures_are_written_and_read(context, form, suffix):
+    """Proves B.3."""
     pytest.importorskip("PIL.Image")
     image = torch.linspace(0, 1, 3 * 16 * 8).reshape(3, 16, 8)
     got = run(images.ImageWriter, context, {"image": image}, format=form)
@@ -300,6 +307,7 @@ def test_pixels():
 
 
 def test_text_and_numbers_of_a_file(context, tmp_path):
+    """Proves B.3."""
     (tmp_path / "project" / "t.csv").write_text("a,name,b\n1,x,2.5\n\n3,y,4\n", encoding="utf-8")
     got = run(io_nodes.FileReader, context, path="t.csv")
     assert got["text"].startswith("a,name,b\n") and got["tensor"].numel() == 0
@@ -331,6 +339,7 @@ def test_latin_1_text(context, tmp_path):
     ("boolean", "False", False), ("boolean", "", False), ("json", '{"a": [1]}', {"a": [1]}), ("json", [1], [1]), ("json", "", None),
 ])
 def test_graph_input(context, kind, value, wanted):
+    """Proves B.5, D.6."""
     got = run(io_nodes.GraphInput, context, type=kind, default=value)["value"]
     assert got == wanted and type(got) is type(wanted)
     context.api_inputs = {"x": value}
@@ -357,6 +366,7 @@ def test_graph_input_takes_an_image(context):
 
 @pytest.mark.parametrize("name", ["", "1st", "a-b", "x" * 65, "a b", "é"])
 def test_names_of_inputs_and_outputs(context, name):
+    """Proves B.5."""
     with pytest.raises(ValueError, match="param 'name'"):
         run(io_nodes.GraphInput, context, name=name)
     with pytest.raises(ValueError, match="param 'name'"):
@@ -364,5 +374,6 @@ def test_names_of_inputs_and_outputs(context, name):
 
 
 def test_graph_output_passes_its_value_through(context):
+    """Proves B.5."""
     value = object()
     assert run(io_nodes.GraphOutput, context, {"value": value})["value"] is value

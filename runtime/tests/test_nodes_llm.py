@@ -62,6 +62,7 @@ def test_ids_are_stable(no_packages):
 
 
 def test_special_tokens(no_packages):
+    """Proves B.3."""
     def ends(family):
         got = run(llm.Tokenizer, {"text": "hi"}, family=family, show_special_tokens=True)
         return list(zip(got["tokens"], got["token_ids"], got["offsets"]))
@@ -151,6 +152,7 @@ def test_unknown_words():
 
 
 def test_similarity():
+    """Proves B.3."""
     queries, keys = torch.randn(3, 5), torch.randn(4, 5)
     got = run(llm.CosineSimilarity, {"queries": queries, "keys": keys}, top_k=9)
     wanted = torch.nn.functional.cosine_similarity(queries[:, None], keys[None], dim=-1)
@@ -189,6 +191,7 @@ def test_neighbour_plane(monkeypatch):
 
 @pytest.mark.parametrize("size", [6, 7, 1])
 def test_sinusoidal_places(size):
+    """Proves B.3."""
     x = torch.zeros(2, 4, size)
     got = run(llm.PositionalEncoding, {"tensor": x + 1})
     for place in range(4):
@@ -208,6 +211,7 @@ def test_learnable_places_follow_their_seed():
 
 
 def test_masks():
+    """Proves B.3."""
     inf = float("inf")
     assert run(llm.AttentionMask, {"tokens": ["a", "b", "c"]})["mask"].tolist() == [[0, -inf, -inf], [0, 0, -inf], [0, 0, 0]]
     assert run(llm.AttentionMask, {"tensor": torch.zeros(2, 5, 8)})["mask"].shape == (5, 5)
@@ -224,6 +228,7 @@ def test_masks():
 
 
 def test_heatmap_of_attention():
+    """Proves B.3."""
     weights = torch.rand(2, 3, 4, 5)
     got = run(llm.AttentionHeatmap, {"weights": weights, "labels": list("abcde")})
     torch.testing.assert_close(got["weights"], weights[0].mean(0))

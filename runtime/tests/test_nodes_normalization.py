@@ -25,6 +25,7 @@ X = torch.randn(4, 6, 5, 5, generator=torch.Generator().manual_seed(1)) * 3 + 2
     (nodes.LayerNorm, X, dict(normalized_shape="5"), torch.nn.LayerNorm(5)),
 ])
 def test_is_the_layer_of_torch(node, tensor, params, layer):
+    """Proves B.3."""
     torch.testing.assert_close(run(node, tensor, **params), layer(tensor))
     assert not node.cacheable
 

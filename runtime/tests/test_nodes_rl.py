@@ -16,6 +16,7 @@ def run(node, inputs=None, context=None, **params):
 
 
 def test_dqn_takes_the_best_action():
+    """Proves B.3."""
     torch.manual_seed(1)
     got = run(rl.DQN, {"state": torch.randn(5, 4)}, action_dim=3)
     assert got["action"].shape == (5,) and got["model"](torch.zeros(2, 4)).shape == (2, 3)
@@ -29,6 +30,7 @@ def test_dqn_takes_the_best_action():
 
 
 def test_ppo_draws_actions():
+    """Proves B.3."""
     torch.manual_seed(0)
     got = run(rl.PPO, {"state": torch.zeros(200, 4)})
     logits, values = got["model"](torch.zeros(3, 4))
@@ -47,6 +49,7 @@ def test_agents_say_what_is_wrong(node):
 
 
 def test_reward_model():
+    """Proves B.3."""
     states = torch.randn(2, 5, 128)
     got = run(rl.RewardModel, {"hidden_states": states})
     assert got["rewards"].shape == (2, 5) and torch.equal(got["model"](states), got["rewards"])
@@ -58,6 +61,7 @@ def test_reward_model():
 
 @pytest.mark.parametrize("reduction", ["batchmean", "sum", "mean", "none"])
 def test_kl_divergence(reduction):
+    """Proves B.3."""
     a, b = torch.randn(3, 4), torch.randn(3, 4)
     p, q = a.softmax(-1), b.softmax(-1)
     parts = p * (p / q).log()

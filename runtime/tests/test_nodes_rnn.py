@@ -19,6 +19,7 @@ X = torch.randn(2, 7, 3, generator=torch.Generator().manual_seed(1))
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("bidirectional", [True, False])
 def test_layers_are_those_of_torch_under_the_global_seed(node, batch_first, bidirectional):
+    """Proves B.3."""
     shape = dict(input_size=3, hidden_size=4, num_layers=2, batch_first=batch_first, bidirectional=bidirectional)
     torch.manual_seed(5)
     got = run(node, {"tensor": X}, **shape)
@@ -40,6 +41,7 @@ def test_wrong_features_are_told():
 
 @pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
 def test_cell_is_torch_s_under_its_own_seed(nonlinearity):
+    """Proves B.3."""
     x, hidden = X[0], torch.ones(7, 4)
     got = run(rnn.RNNCell, {"tensor": x, "hidden": hidden}, input_size=3, hidden_size=4, nonlinearity=nonlinearity, seed=9)
     torch.manual_seed(9)

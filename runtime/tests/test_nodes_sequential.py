@@ -45,6 +45,7 @@ def build(text):
 
 
 def test_default_is_a_cnn_for_mnist():
+    """Proves B.2."""
     torch.manual_seed(0)
     got = build(sequential.SequentialModel.params()[0].default)
     torch.manual_seed(0)
@@ -83,6 +84,7 @@ IMAGE, ROWS, SEQUENCE = (2, 4, 8, 8), (2, 4), (2, 6, 8)
         ("Softmax", lambda: nn.Softmax(-1))]],
 ], ids=lambda value: value if isinstance(value, str) else "")
 def test_layers_are_pytorchs(kind, params, shape, plain):
+    """Proves B.2."""
     torch.manual_seed(1)
     got = build(chain(("layer", kind, params)))
     torch.manual_seed(1)
@@ -96,6 +98,7 @@ def test_layers_are_pytorchs(kind, params, shape, plain):
 
 
 def test_embedding_select_and_reshape():
+    """Proves B.2."""
     got = build(chain(("e", "Embedding", {"num_embeddings": 5, "embedding_dim": 4}), ("s", "SelectIndex", {"index": 2}), ("r", "Reshape", {"shape": "2, -1"})))
     tokens = torch.tensor([[1, 2, 3], [4, 0, 1]])
     assert torch.equal(got(tokens), got.layers["e"].weight[tokens[:, 2]].view(2, 2, 2))
@@ -103,6 +106,7 @@ def test_embedding_select_and_reshape():
 
 @pytest.mark.parametrize("kind", ["TransformerEncoder", "TransformerDecoder"])
 def test_transformers(kind):
+    """Proves B.2."""
     torch.manual_seed(1)
     got = build(chain(("t", kind, {"d_model": 8, "nhead": 2, "num_layers": 2, "dim_feedforward": 16}))).eval()
     torch.manual_seed(1)
@@ -113,6 +117,7 @@ def test_transformers(kind):
 
 
 def test_self_attention():
+    """Proves B.2."""
     torch.manual_seed(1)
     got = build(chain(("a", "MultiHeadAttention", {"embed_dim": 8, "num_heads": 2})))
     torch.manual_seed(1)
@@ -126,12 +131,14 @@ def test_self_attention():
     ("Subtract", {}, lambda a, b: a - b), ("Concat", {}, lambda a, b: torch.cat([a, b], 1)), ("Stack", {"dim": 0}, lambda a, b: torch.stack([a, b])),
 ])
 def test_merges_take_edges_in_their_order(kind, params, join):
+    """Proves B.2."""
     model = build(spec([("m", kind, params), ("t", "Tanh", {})], ["t>m", "in.x>t", "in.x>m", "m>out.y"]))
     x = torch.randn(2, 3)
     assert torch.equal(model(x), join(x.tanh(), x))
 
 
 def test_several_inputs_and_outputs():
+    """Proves B.2."""
     model = build(spec([("s", "Subtract", {}), ("t", "Tanh", {})], ["in.b>s", "in.a>s", "s>t", "t>out.t", "s>out.s"], ("a", "b"), ("t", "s")))
     a, b = torch.randn(2, 3), torch.randn(2, 3)
     got = model(a, b=b)
@@ -176,6 +183,7 @@ def changed(change):
     (chain(("a.b", "Tanh", {})), "the id 'a.b' can't name a layer"),
 ])
 def test_what_is_wrong_is_said(text, message):
+    """Proves B.2."""
     with pytest.raises(ValueError, match="layers can't be used: .*" + message):
         build(text)
 

@@ -27,6 +27,7 @@ def iris(tmp_path):
 
 
 def test_csv_takes_numbers_and_labels(iris):
+    """Proves B.5."""
     got = run(tables.CSVReader, context=iris, path="iris.csv", target_column="species")
     assert got["columns"] == ["width", "length"] and got["labels"] == ["setosa", "virginica"]
     assert got["tensor"].dtype == torch.float32 and got["tensor"][0].tolist() == [1, 2.5]
@@ -35,6 +36,7 @@ def test_csv_takes_numbers_and_labels(iris):
 
 
 def test_csv_includes_what_is_named(iris):
+    """Proves B.5."""
     got = run(tables.CSVReader, context=iris, path="iris.csv", include_columns="length, width")
     assert got["columns"] == ["length", "width"] and got["labels"] == []
 
@@ -62,6 +64,7 @@ def test_csv_may_be_gzipped(tmp_path):
     ({"include_columns": "width,note"}, "column 'note' of include_columns holds 'a' in line 2"),
 ])
 def test_csv_says_what_is_wrong(iris, params, message):
+    """Proves B.5."""
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         run(tables.CSVReader, context=iris, **{"path": "iris.csv", **params})
 
@@ -80,6 +83,7 @@ TABLE = torch.arange(12.0).view(4, 3)
 
 
 def test_column_selector():
+    """Proves B.3."""
     assert torch.equal(run(tables.ColumnSelector, {"tensor": TABLE}, indices="2,0,-1")["tensor"], TABLE[:, [2, 0, 2]])
     named = run(tables.ColumnSelector, {"tensor": TABLE, "columns": ["a", "b", "c"]}, names="c, a")["tensor"]
     assert torch.equal(named, TABLE[:, [2, 0]])
@@ -94,6 +98,7 @@ def test_column_selector():
 
 
 def test_row_selector():
+    """Proves B.3."""
     assert torch.equal(run(tables.RowSelector, {"tensor": TABLE}, indices="3,-4")["tensor"], TABLE[[3, 0]])
     named = run(tables.RowSelector, {"tensor": TABLE, "labels": ["x", "y", "x", 7]}, names="7,x")["tensor"]
     assert torch.equal(named, TABLE[[3, 0, 2]])
@@ -102,6 +107,7 @@ def test_row_selector():
 
 
 def test_normalize():
+    """Proves B.5."""
     x = torch.tensor([[1.0, 5.0], [3.0, 5.0], [8.0, 5.0]])
     got = run(tables.Normalize, {"tensor": x})
     assert torch.allclose(got["tensor"][:, 0], (x[:, 0] - 4) / x[:, 0].std(unbiased=False)) and got["tensor"][:, 1].tolist() == [0, 0, 0]
@@ -118,6 +124,7 @@ def test_normalize():
 
 @pytest.mark.parametrize("stratify", [False, True])
 def test_split_is_scikit_learns(stratify):
+    """Proves B.5."""
     x, y = torch.arange(60.0).view(30, 2), ["a", "b", "c"] * 10
     got = run(tables.TrainTestSplit, {"features": x, "labels": y}, test_size=0.3, seed=1, stratify=stratify)
     a, b, c, d = train_test_split(x.numpy(), y, test_size=0.3, random_state=1, stratify=y if stratify else None)
@@ -135,6 +142,7 @@ def test_split_says_what_is_wrong():
 
 
 def test_points_are_scikit_learns():
+    """Proves B.3."""
     same = {"n_samples": 50, "random_state": 3}
     wanted = {
         "circles": sklearn_datasets.make_circles(noise=0.2, factor=0.3, **same),

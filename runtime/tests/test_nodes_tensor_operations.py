@@ -32,6 +32,7 @@ Y = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(2))
     (ops.Unsqueeze, dict(dim=-1), X.unsqueeze(-1)),
 ])
 def test_one_tensor(node, params, wanted):
+    """Proves B.5."""
     torch.testing.assert_close(result(node, {"tensor": X}, **params), wanted)
 
 
@@ -42,6 +43,7 @@ def test_one_tensor(node, params, wanted):
     (ops.Stack, dict(dim=1), torch.stack([X, Y], 1)),
 ])
 def test_two_tensors(node, params, wanted):
+    """Proves B.5."""
     torch.testing.assert_close(result(node, {"tensor_a": X, "tensor_b": Y}, **params), wanted)
 
 
@@ -56,12 +58,14 @@ def test_adding_whole_numbers_gives_whole_numbers():
 
 
 def test_squeeze():
+    """Proves B.5."""
     x = torch.zeros(1, 2, 1)
     assert result(ops.Squeeze, {"tensor": x}).shape == (2,)
     assert result(ops.Squeeze, {"tensor": x}, dim=0).shape == (2, 1)
 
 
 def test_split():
+    """Proves B.5."""
     x = torch.arange(10).reshape(1, 10)
     got = run(ops.Split, {"tensor": x}, chunks=4, dim=1)
     assert list(got) == [p.name for p in ops.Split.outputs({"chunks": 4})]
@@ -75,11 +79,13 @@ def test_split():
     (float("nan"), 2), (float("inf"), 2), ([], 2), ("-3", 1), ("3.9", 3),
 ])
 def test_counts_of_ports_are_read_as_browsers_do(given, wanted):
+    """Proves A.8."""
     assert parsing.count(given, 2, 1, 32) == wanted
     assert len(ops.Split.outputs({"chunks": given})) == wanted
 
 
 def test_tensors_are_created():
+    """Proves B.5."""
     assert result(ops.TensorCreate, shape="2,3").tolist() == [[0] * 3] * 2
     assert result(ops.TensorCreate, shape="2", fill="ones").tolist() == [1, 1]
     assert result(ops.TensorCreate, shape="2", fill="full", value=2.5).tolist() == [2.5, 2.5]
@@ -109,5 +115,6 @@ def test_a_wrong_param_is_named(node, params, text):
 
 
 def test_start_gives_nothing():
+    """Proves A.4."""
     assert [p.data_type for p in control.Start.outputs()] == ["TRIGGER"]
     assert run(control.Start) == {}

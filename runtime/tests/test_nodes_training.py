@@ -29,6 +29,7 @@ LOGITS, CLASSES = torch.randn(6, 3), torch.tensor([0, 1, 2, 2, -100, 0])
     ({"type": "NLLLoss", "ignore_index": 2}, nn.NLLLoss(ignore_index=2)),
 ])
 def test_losses_of_classes(params, plain):
+    """Proves B.3, B.4."""
     target = CLASSES.clamp(min=0)
     assert torch.equal(losses.apply(loss(**params), LOGITS, target), plain(LOGITS, target))
 
@@ -113,6 +114,7 @@ def moved(build, steps=3):
     ({"type": "Adagrad", "eps": 0.1}, lambda p: torch.optim.Adagrad(p, 0.001, eps=0.1)),
 ])
 def test_optimizers_are_pytorchs(params, plain):
+    """Proves B.3, B.4."""
     got = moved(lambda model: run(training.Optimizer, {"model": model}, **params)["optimizer"])
     assert got == moved(lambda model: plain(model.parameters()))
 
@@ -127,6 +129,7 @@ def test_optimizers_are_pytorchs(params, plain):
     ({"betas": "0.9"}, "betas needs at least 2"), ({"betas": "0.9, 1.5"}, "from 0 to below 1"), ({"type": "Lion"}, "type is 'Lion'"),
 ])
 def test_a_value_that_the_type_does_not_know_is_an_error(params, message):
+    """Proves B.4."""
     with pytest.raises(ValueError, match=message):
         run(training.Optimizer, {"model": nn.Linear(1, 1)}, **params)
 
@@ -156,6 +159,7 @@ def rates(build, steps=12, lr=0.1, kind=torch.optim.SGD):
     ({"type": "OneCycleLR", "max_lr": 0.5, "total_steps": 20}, lambda o: lr_scheduler.OneCycleLR(o, 0.5, total_steps=20, cycle_momentum=False)),
 ])
 def test_schedules_are_pytorchs(params, plain):
+    """Proves B.3, B.5."""
     assert rates(lambda o: run(training.LRScheduler, {"optimizer": o}, **params)["scheduler"]) == rates(plain)
 
 
@@ -164,6 +168,7 @@ def test_one_cycle_serves_optimizers_without_momentum():
 
 
 def test_warmups():
+    """Proves B.4."""
     def found(kind):
         return rates(lambda o: run(training.LRScheduler, {"optimizer": o}, type=kind, warmup_steps=4, total_steps=8)["scheduler"], lr=1.0)
 
@@ -187,6 +192,7 @@ def points(count=10):
 
 
 def test_evaluate():
+    """Proves B.3, B.4, C.19."""
     context = Context()
     got = run(training.EvaluateModel, {"model": nn.Identity(), "dataset": points()}, context, batch_size=4)
     assert (got["correct"], got["total"], got["accuracy"]) == (8, 10, 0.8)
@@ -194,6 +200,7 @@ def test_evaluate():
 
 
 def test_evaluate_gives_what_it_has_when_stopped():
+    """Proves C.10."""
     class Stopping(Context):
         asked = 0
 
@@ -212,6 +219,7 @@ def test_evaluate_refuses_what_is_no_classifier():
 
 
 def test_backward_once():
+    """Proves B.3."""
     x = torch.ones(3, requires_grad=True)
     y = x * 2
     assert run(training.BackwardOnce, {"tensor": y})["tensor"] is y and x.grad.tolist() == [2, 2, 2]

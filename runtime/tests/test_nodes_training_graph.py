@@ -38,6 +38,7 @@ def run(tmp_path, prepared, **more):
 
 
 def test_the_same_seed_gives_the_same_losses(tmp_path):
+    """Proves C.11."""
     first = run(tmp_path, graph())
     assert first.outcome.status == "succeeded", first.outcome.error
     curve = first.points("train_loss")
@@ -49,6 +50,7 @@ def test_the_same_seed_gives_the_same_losses(tmp_path):
 
 
 def test_a_stopped_training_goes_on_from_its_checkpoint(tmp_path):
+    """Proves B.5, C.20."""
     whole = run(tmp_path, graph(shuffle=False)).points("train_loss")
     stopping = graph(shuffle=False)
     stopping["nodes"][6]["params"]["checkpoint_every"] = 2
@@ -60,6 +62,7 @@ def test_a_stopped_training_goes_on_from_its_checkpoint(tmp_path):
 
 
 def test_a_training_that_was_stopped_midway_leaves_a_checkpoint(tmp_path):
+    """Proves C.20, C.10."""
     left = [20]
 
     def later():

@@ -93,6 +93,7 @@ def weights(model):
 
 @pytest.mark.parametrize("params", [{}, {"accumulate": 2}, {"accumulate": 3}, {"clip": 0.1}, {"accumulate": 9}])
 def test_losses_and_weights_are_those_of_a_plain_loop(setup, params):
+    """B.5: the average of the batches' losses."""
     a, b = setup(), setup()
     got = a.run(accumulate_steps=params.get("accumulate", 1), grad_clip_norm=params.get("clip", 0.0))
     assert got["losses"].tolist() == torch.tensor(plain(b, **params)).tolist()
@@ -108,6 +109,7 @@ def test_adam_and_many_batches_are_bit_for_bit(setup):
 
 
 def test_series_and_events(setup):
+    """Proves C.19, B.1."""
     made = setup()
     got = made.run(val=True)
     assert [step for step, _ in made.series("train_loss")] == [1, 2, 3]
@@ -126,6 +128,7 @@ def test_series_and_events(setup):
 
 
 def test_metrics_say_what_happened(setup):
+    """Proves B.5."""
     metrics = setup().run()["metrics"]
     assert {name: metrics[name] for name in metrics if "loss" not in name} == {
         "best_epoch": metrics["best_epoch"], "total_epochs_run": 3, "start_epoch": 0, "last_epoch": 3, "stopped_early": False,
@@ -136,6 +139,7 @@ def test_metrics_say_what_happened(setup):
 
 
 def test_batch_events_are_throttled_and_the_first_is_sent():
+    """Proves B.1."""
     clock = itertools.count(0, 0.2)
     told = []
     reports = training_reports.Reports(told.append, Context(), now=lambda: next(clock))
@@ -146,12 +150,14 @@ def test_batch_events_are_throttled_and_the_first_is_sent():
 
 
 def test_batch_metrics(setup):
+    """Proves C.19."""
     made = setup()
     made.run(epochs=2, batch_metrics=True, log_interval=2)
     assert [step for step, _ in made.series("train_loss_batch")] == [2, 4, 6, 8, 10]
 
 
 def test_gradients_and_updates_are_measured(setup):
+    """Proves C.19, B.4."""
     a = setup()
     a.run(epochs=1, log_grad_norm=True, log_update_ratio=True, grad_clip_norm=0.05)
     assert [step for step, _ in a.series("grad_norm")] == [1, 2, 3, 4, 5]
@@ -172,6 +178,7 @@ def test_gradients_and_updates_are_measured(setup):
 
 
 def test_max_steps_ends_in_the_middle_of_an_epoch(setup):
+    """Proves B.4."""
     made = setup()
     got = made.run(val=True, max_steps=7)
     metrics = got["metrics"]
@@ -180,6 +187,7 @@ def test_max_steps_ends_in_the_middle_of_an_epoch(setup):
 
 
 def test_validation_between_steps_changes_nothing(setup):
+    """Proves B.4, C.19."""
     a, b = setup(), setup()
     a.run(val=True, val_every_steps=2)
     b.run(val=True)
@@ -188,6 +196,7 @@ def test_validation_between_steps_changes_nothing(setup):
 
 
 def test_schedules_move_after_epochs_or_steps(setup):
+    """Proves B.5, B.4."""
     a, b = setup(), setup()
     a.extra["lr_scheduler"] = torch.optim.lr_scheduler.ExponentialLR(a.optimizer, 0.5)
     a.run()
@@ -200,6 +209,7 @@ def test_schedules_move_after_epochs_or_steps(setup):
 
 @pytest.mark.parametrize("mode", ["epoch", "optimizer_step"])
 def test_a_plateau_is_judged_by_the_validation_loss(setup, mode):
+    """Proves B.5."""
     made = setup(optimizer=lambda p: torch.optim.SGD(p, 1e-6))
     made.extra["lr_scheduler"] = torch.optim.lr_scheduler.ReduceLROnPlateau(made.optimizer, factor=0.5, patience=1)
     made.run(val=True, epochs=4, scheduler_step=mode)
@@ -217,6 +227,7 @@ def test_a_schedule_that_ends_before_the_training_is_told_of(setup):
 
 
 def test_early_stopping_gives_the_best_weights_back(setup):
+    """Proves B.5, C.19."""
     made = setup(optimizer=lambda p: torch.optim.SGD(p, 0.5))
     seen = []
     original = made.context.log_metric
@@ -236,6 +247,7 @@ def test_early_stopping_gives_the_best_weights_back(setup):
 
 
 def test_accuracy_can_be_what_is_watched(setup):
+    """Proves B.4."""
     made = setup()
     metrics = made.run(val=True, epochs=6, monitor="val_accuracy", early_stopping_patience=9)["metrics"]
     best = max(value for _, value in made.series("val_accuracy"))
@@ -244,6 +256,7 @@ def test_accuracy_can_be_what_is_watched(setup):
 
 @pytest.mark.parametrize("after", [0, 1, 7, 12])
 def test_a_stopped_loop_gives_what_it_has_and_can_be_resumed(setup, tmp_path, after):
+    """Proves C.20, C.10."""
     made = setup()
     made.context.after = after
     got = made.run(early_stopping_patience=9)
@@ -265,6 +278,7 @@ def test_a_stopped_loop_gives_what_it_has_and_can_be_resumed(setup, tmp_path, af
 
 
 def test_resuming_at_an_epoch_is_the_same_as_never_stopping(setup):
+    """B.5: epochs is an absolute target."""
     whole, first = setup(), setup()
     whole.model[1].p = first.model[1].p = 0.0
     wanted = whole.run(epochs=4)["losses"].tolist()
@@ -281,6 +295,7 @@ def test_a_stop_during_validation_keeps_the_epoch(setup):
 
 
 def test_no_artifacts_no_checkpoint(setup, tmp_path):
+    """Proves C.20."""
     made = setup()
     made.context.after = 0
     made.context.can_record_artifacts = lambda: False
@@ -295,6 +310,7 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_the_training(setup, tm
 
 
 def test_periodic_checkpoints(setup, tmp_path):
+    """Proves C.20, B.4."""
     made = setup()
     made.extra["lr_scheduler"] = torch.optim.lr_scheduler.ExponentialLR(made.optimizer, 0.5)
     made.run(checkpoint_every=2, checkpoint_every_steps=7)
@@ -332,6 +348,7 @@ def test_every_schedule_goes_on_from_a_checkpoint(kind, tmp_path):
 
 
 def test_bf16_computes_in_bf16(setup):
+    """Proves B.4."""
     made = setup()
     seen = []
     made.model[3].register_forward_hook(lambda module, args, output: seen.append(output.dtype))
@@ -355,6 +372,7 @@ def test_fp16_on_a_card(setup):
 
 
 def test_ddp_on_one_device_warns(setup):
+    """Proves DDP-01, P-06."""
     made = setup()
     made.run(strategy="ddp")
     assert made.context.warnings[0][0] == "ddp_single_process"
@@ -369,6 +387,7 @@ def test_a_loss_that_is_not_finite_is_told_of(setup):
 
 
 def test_deterministic_is_put_back(setup):
+    """Proves C.13, B.4."""
     made = setup()
     seen = []
     made.model[0].register_forward_hook(lambda *_: seen.append(torch.are_deterministic_algorithms_enabled()))

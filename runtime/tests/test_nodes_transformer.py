@@ -17,6 +17,7 @@ def values(*shape):
 
 
 def test_attention():
+    """Proves B.3."""
     query, key, value = values(2, 5, 8), values(2, 7, 8), values(2, 7, 8) * 2
     torch.manual_seed(3)
     got = run(nodes.MultiHeadAttention, {"query": query, "key": key, "value": value}, embed_dim=8, num_heads=2)
@@ -31,6 +32,7 @@ STACK = dict(d_model=8, nhead=2, num_layers=2, dim_feedforward=16)
 
 
 def test_encoder_and_decoder_are_those_of_torch_under_the_global_seed():
+    """Proves B.3."""
     x, memory = values(5, 2, 8), values(6, 2, 8)
     torch.manual_seed(3)
     got = run(nodes.TransformerEncoder, {"tensor": x}, **STACK)["tensor"]
@@ -56,6 +58,7 @@ def test_a_wrong_param_is_named(node, inputs, params, text):
 
 
 def test_experts():
+    """Proves B.3."""
     x = values(2, 5, 6)
     params = dict(num_experts=3, top_k=2, hidden_dim=6, expert_hidden_dim=7, seed=11)
     got = run(nodes.MoELayer, {"x": x}, **params)

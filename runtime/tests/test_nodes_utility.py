@@ -21,6 +21,7 @@ X = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(1))
 
 
 def test_shapes():
+    """Proves B.5."""
     torch.testing.assert_close(run(utility.Concat, {"tensor_a": X, "tensor_b": X}, dim=1)["tensor"], torch.cat([X, X], 1))
     assert run(utility.Flatten, {"tensor": X})["tensor"].shape == (2, 12)
     assert run(utility.Flatten, {"tensor": X}, start_dim=0)["tensor"].shape == (24,)
@@ -30,6 +31,7 @@ def test_shapes():
 
 
 def test_linear():
+    """Proves B.5."""
     torch.manual_seed(2)
     got = run(utility.Linear, {"tensor": X}, in_features=4, out_features=5)["tensor"]
     torch.manual_seed(2)
@@ -39,6 +41,7 @@ def test_linear():
 
 
 def test_embedding():
+    """Proves B.3."""
     ids = torch.tensor([[0, 2], [1, 2]])
     torch.manual_seed(2)
     got = run(utility.Embedding, {"tensor": ids.float()}, num_embeddings=3, embedding_dim=4, padding_idx=1)["tensor"]
@@ -50,6 +53,7 @@ def test_embedding():
 
 
 def test_print():
+    """Proves B.5."""
     value = {"a": [1, 2]}
     got = run(utility.Print, {"value": value}, label="what")
     assert got["value"] is value and got["__log__"] == "[what] {'a': [1, 2]}"
@@ -106,6 +110,7 @@ def picture(got, drawer):
     ("image", torch.rand(2, 5, 5, 4)), ("image", torch.randint(0, 255, (4, 6, 3), dtype=torch.uint8)), ("image", torch.rand(32, 6, 6)),
 ])
 def test_visualize_draws(drawer, kind, data):
+    """Proves B.5."""
     picture(run(pictures.Visualize, {"data": data}, plot_type=kind, title="a $ in a title"), drawer)
 
 
@@ -116,11 +121,13 @@ def test_visualize_refuses(data, text):
 
 
 def test_rows_of_a_heatmap():
+    """Proves B.5."""
     assert pictures.as_rows(torch.arange(5)).tolist() == [[0, 1, 2], [3, 4, 0], [0, 0, 0]]
     assert pictures.as_rows(X.reshape(2, 1, 3, 4)).shape == (3, 4)
 
 
 def test_pixels_of_an_image():
+    """Proves B.5."""
     chw = torch.rand(3, 2, 5)
     torch.testing.assert_close(pictures.as_pixels(chw), pictures.as_pixels(chw.permute(1, 2, 0)))
     assert pictures.as_pixels(torch.tensor([[0.0, 0.5, 1.0]]))[0].tolist() == [[0] * 3, [128] * 3, [255] * 3]

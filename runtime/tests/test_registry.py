@@ -57,6 +57,7 @@ def folder(tmp_path):
 
 
 def test_the_list_is_sorted_whole_and_the_same_each_time():
+    """B.1: the keys of a definition."""
     first = listing()
     assert [d["node_name"] for d in first] == sorted(d["node_name"] for d in first)
     assert all(list(d) == KEYS and d["provider"] == "builtin" for d in first)
@@ -64,10 +65,12 @@ def test_the_list_is_sorted_whole_and_the_same_each_time():
 
 
 def test_the_catalogue_of_the_control_plane_is_this_list():
+    """Proves P-02, CAT-10."""
     assert json.loads(CATALOG.read_text()) == listing(), "run 'make gen' and commit internal/catalog/builtin.json"
 
 
 def test_listing_imports_no_torch():
+    """Proves CAT-10."""
     code = f"import runpy, sys, os; sys.modules['torch'] = None; os._exit = lambda c: None; sys.argv = ['registry.py']; runpy.run_path({str(REGISTRY)!r}, run_name='__main__')"
     subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
 
@@ -85,6 +88,7 @@ def test_every_builtin_says_what_it_is():
 
 
 def test_a_users_file_adds_its_nodes(folder):
+    """Proves CAT-10, B.1."""
     (got,) = listing("--user", folder(double=GOOD))
     assert (got["node_name"], got["provider"], got["params"][0]["min_value"]) == ("Double", "custom", 1.0)
 
@@ -102,6 +106,7 @@ def test_a_users_file_adds_its_nodes(folder):
     (simple("Odd", "def inputs(self): return [1 / 0]"), "TypeError"),
 ])
 def test_a_broken_file_is_named_and_takes_no_other_down(folder, text, words):
+    """Proves CAT-10."""
     got = listing("--user", folder(a_broken=text, double=GOOD))
     assert [d.get("node_name") for d in got] == ["Double", None]
     assert got[1]["file"] == "a_broken.py" and words in got[1]["error"]

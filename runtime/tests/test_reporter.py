@@ -44,6 +44,7 @@ def payloads(wire):
 
 
 def test_progress_goes_before_the_last_status(wire, reporter):
+    """Proves C.3."""
     reporter.node_status("n", "running")
     for i in range(200):
         reporter.progress("n", {"i": i})
@@ -54,6 +55,7 @@ def test_progress_goes_before_the_last_status(wire, reporter):
 
 
 def test_progress_returns_at_once_and_drops_the_oldest(wire, reporter):
+    """Proves B.1, C.16."""
     wire.shut.clear()
     reporter.progress("n", {"i": -1})
     assert wire.waits.wait(20)  # the pump holds it, in a pipe that nobody reads
@@ -102,6 +104,7 @@ def test_many_threads_lose_nothing(wire, reporter):
     (True, b'"value":1,"step":1'),
 ])
 def test_metric_values_keep_what_they_are(wire, reporter, value, text):
+    """Proves R-06."""
     reporter.metric("n", "m", value, 1)
     assert wire.lines == [b'{"type":"metrics","points":[{"name":"m",' + text + b',"node_id":"n"}]}']
 
@@ -112,6 +115,7 @@ def test_a_metric_that_is_no_number_is_refused_by_name(reporter):
 
 
 def test_lines_are_ascii_without_nan_tokens(wire, reporter):
+    """Proves D.4, EVT-03."""
     reporter.progress("ü", {"x": float("nan"), "y": [float("inf")], "z": {1: "é\ud800"}})
     reporter.node_status("ü", "error", error="\u2028", error_type="E")
     assert wire.lines == [

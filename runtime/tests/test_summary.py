@@ -30,10 +30,12 @@ class Sulky:
     (Sulky(), {"type": "Sulky", "repr": "<Sulky whose repr raised RuntimeError>"}),
 ])
 def test_plain_values(value, shown):
+    """Proves D.4."""
     assert summarize(value) == shown
 
 
 def test_long_lists_show_their_front_only():
+    """Proves D.4."""
     shown = summarize(list(range(257)))
     assert shown["length"] == 257 and "values" not in shown
     assert len(shown["repr"]) == MAX_STRING and shown["repr"].startswith("[0, 1, 2") and shown["repr"].endswith("...")
@@ -41,6 +43,7 @@ def test_long_lists_show_their_front_only():
 
 
 def test_a_path_below_models_can_be_downloaded(tmp_path):
+    """Proves D.4."""
     models = tmp_path / "models"
     models.mkdir()
     assert summarize(str(models / "a" / "b.pt"), str(models))["download_path"] == "a/b.pt"
@@ -62,12 +65,14 @@ class TestTensors:
         self.torch = pytest.importorskip("torch")
 
     def test_a_small_one_shows_its_values(self):
+        """Proves D.4."""
         shown = summarize(self.torch.tensor([[1.0, 2.00004], [3.0, math.nan]]))
         assert list(shown) == ["type", "shape", "dtype", "min", "max", "mean", "values"]
         assert shown == {"type": "tensor", "shape": [2, 2], "dtype": "float32", "min": None, "max": None, "mean": None,
                          "values": [[1.0, 2.0], [3.0, None]]}
 
     def test_a_large_one_shows_numbers_about_it(self):
+        """Proves D.4."""
         shown = summarize(self.torch.arange(257.0, requires_grad=True))
         assert shown == {"type": "tensor", "shape": [257], "dtype": "float32", "min": 0.0, "max": 256.0, "mean": 128.0}
 
@@ -85,6 +90,7 @@ class TestTensors:
         assert summarize(torch.tensor(7))["values"] == 7
 
     def test_a_model_shows_its_size(self):
+        """Proves D.4."""
         nn = self.torch.nn
         model = nn.Sequential(nn.Linear(2, 3), nn.LazyLinear(4))
         model[0].bias.requires_grad_(False)
@@ -92,6 +98,7 @@ class TestTensors:
 
 
 def test_entries_are_text_then_media_then_a_summary():
+    """Proves D.4."""
     ports = [Port("n", "SCALAR"), Port("image", "STRING", media="image")]
     entries = output_entries(ports, {"n": 1, "image": "abc"}, "said", "")
     assert [e["output_kind"] for e in entries] == ["text", "image", "tensor_summary"]
@@ -115,6 +122,7 @@ class TestPlainOutput:
             plain_output(torch.ones(3), 2)
 
     def test_elements_count_in_all(self):
+        """Proves D.6."""
         assert plain_output([[1, 2], [3]], 3) == [[1, 2], [3]]
         with pytest.raises(OverflowError):
             plain_output([[1, 2], [3]], 2)

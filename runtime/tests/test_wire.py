@@ -13,12 +13,14 @@ def points(lines):
 
 
 def test_hello_comes_with_the_first_import_only(shim):
+    """Proves W-07."""
     assert shim.script("pass").lines == []
     got = shim.script("import cdui, importlib\nimport cdui.wire\nfrom cdui import log")
     assert got.lines == [{"type": "hello", "watches_cancel": True}]
 
 
 def test_D4_values_arrive_as_they_were(shim):
+    """Proves D4, R-06."""
     got = shim.script(
         """
         import cdui
@@ -97,6 +99,7 @@ def test_what_is_no_number_is_refused(shim, call, words):
 
 @pytest.mark.parametrize("rank,want", [("0", ["a", "b"]), ("1", ["b"]), ("", ["a", "b"]), ("x", ["a", "b"])])
 def test_rank_zero_counts(shim, rank, want):
+    """Proves R-05."""
     shim.env = {"RANK": rank}
     got = shim.script("import cdui\ncdui.log({'a': 1})\ncdui.log({'b': 1}, all_ranks=True)")
     assert [p["name"] for p in points(got.of("metrics"))] == want
@@ -129,6 +132,7 @@ def test_artifact(shim):
 
 
 def test_should_stop_over_the_pipe(shim):
+    """Proves R-05, W-07."""
     def cancel(process, down):
         assert process.stdout.readline() == b"False\n"
         os.write(down, b'garbage\n[1]\n{"type":"unknown"}\n{"type":"can')
@@ -188,6 +192,7 @@ def test_checkpoint_dir_is_made_on_first_use(shim):
 
 
 def test_outside_a_run_it_does_nothing_harmful(tmp_path):
+    """Proves R-05."""
     source = """
         import cdui, sys
         cdui.log({"a": 1}, step=3); cdui.artifact("x")

@@ -20,6 +20,7 @@ func builtin(tb testing.TB) *catalog.Catalog {
 	return c
 }
 
+// Proves D.6.
 func TestContractOfTheSharedGraph(t *testing.T) {
 	raw, err := os.ReadFile("../../../../shared/graphs/api-function.json")
 	if err != nil {
@@ -52,6 +53,7 @@ func inputGraph(params, more string) json.RawMessage {
 		{"source":"in","sourceHandle":"value","target":"out","targetHandle":"value"}]}`)
 }
 
+// D.6, A.6: inputs and outputs inside a block are no part of the contract.
 func TestContractProblems(t *testing.T) {
 	for name, c := range map[string]struct {
 		graph json.RawMessage
@@ -79,6 +81,7 @@ func TestContractProblems(t *testing.T) {
 	}
 }
 
+// Proves D.6.
 func TestArguments(t *testing.T) {
 	for _, c := range []struct{ kind, sent, want, wrong string }{
 		{kind: "string", sent: `"a"`, want: `"a"`},
@@ -114,6 +117,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+// Proves D.6.
 func TestArgumentsDefaultsAndStrangers(t *testing.T) {
 	contract := function.Contract{Inputs: []function.Input{
 		{Name: "epochs", Type: "integer", Default: "3"},

@@ -54,6 +54,7 @@ func decode(t *testing.T, raw []byte) any {
 	return v
 }
 
+// A.10: every walk finds secrets, and all values of unknown types count as such.
 func TestScrubAndRestore(t *testing.T) {
 	cat := labCatalog(t)
 	scrubbed, vault, err := secret.Scrub(json.RawMessage(secretGraph), cat)

@@ -38,6 +38,7 @@ func receive(t *testing.T, conn *websocket.Conn) map[string]any {
 	return m
 }
 
+// Proves D.5.
 func TestTheSocketRefusesStrangers(t *testing.T) {
 	w := newSite(t)
 	for name, c := range map[string]struct {
@@ -58,6 +59,7 @@ func TestTheSocketRefusesStrangers(t *testing.T) {
 	}
 }
 
+// Proves D.5, EVT-05.
 func TestAttachReplaysFollowsAndCancels(t *testing.T) {
 	w := newSite(t)
 	id := w.submit("")

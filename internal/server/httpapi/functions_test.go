@@ -68,6 +68,7 @@ func (x *idle) take() string {
 	return ""
 }
 
+// D.6: nine keys in every reply, and the codes with their status.
 func TestAGraphIsCalledAsAFunction(t *testing.T) {
 	w := newSite(t)
 	w.store("echo", echoGraph)

@@ -13,6 +13,7 @@ import (
 )
 
 // Every JSON answer of the real handlers fits the document that they serve.
+// Proves R-01.
 func TestAnswersFitTheOpenAPIDocument(t *testing.T) {
 	w := newSite(t)
 	ended, running, held := w.submit(""), w.submit(""), w.submit(`,"hold":true,"seed":3,"target":{"worker":"local"}`)

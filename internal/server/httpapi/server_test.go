@@ -185,6 +185,7 @@ func finished(status run.Status) protocol.Record {
 	return protocol.Record{Type: protocol.RunFinished, Finished: &protocol.Finished{Status: string(status)}}
 }
 
+// Proves S-05, D.1.
 func TestWhoMayCall(t *testing.T) {
 	w := newSite(t)
 	remote := func(method, path string, header ...string) int {
@@ -223,6 +224,7 @@ func TestWhoMayCall(t *testing.T) {
 	}
 }
 
+// Proves D.1, D.2, D.5, S-05.
 func TestBadRequestsGetOneSentenceAndACode(t *testing.T) {
 	w := newSite(t)
 	id := w.submit("")
@@ -277,6 +279,7 @@ func TestAPrefixNamesARun(t *testing.T) {
 	}
 }
 
+// Proves D.5.
 func TestALongPollWakesForAnEventAndForTheEnd(t *testing.T) {
 	w := newSite(t)
 	id := w.submit("")
@@ -313,6 +316,7 @@ func TestALongPollWakesForAnEventAndForTheEnd(t *testing.T) {
 	}
 }
 
+// R-06, D.5: ordered by name and step; CSV with a BOM, guarded against formulas.
 func TestD4_MetricsThatAreNoOrdinaryNumbers(t *testing.T) {
 	w := newSite(t)
 	id := w.submit("")
@@ -349,6 +353,7 @@ func TestD4_MetricsThatAreNoOrdinaryNumbers(t *testing.T) {
 	}
 }
 
+// Proves R-07.
 func TestTheLogIsByteExact(t *testing.T) {
 	w := newSite(t)
 	id := w.submit("")
