@@ -1,0 +1,88 @@
+package protocol_test
+
+import (
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"cdui/internal/protocol"
+)
+
+func TestValidName(t *testing.T) {
+	for name, want := range map[string]error{
+		"gpu-box-1": nil, "0": nil, "a": nil, strings.Repeat("a", 63): nil, "locally": nil, "any-1": nil, "a-": nil,
+		"local": protocol.ErrReservedName, "any": protocol.ErrReservedName,
+		"": protocol.ErrBadName, "-a": protocol.ErrBadName, "A": protocol.ErrBadName, "a_b": protocol.ErrBadName, "a.b": protocol.ErrBadName,
+		"a/b": protocol.ErrBadName, "a b": protocol.ErrBadName, "ä": protocol.ErrBadName, "a\n": protocol.ErrBadName, strings.Repeat("a", 64): protocol.ErrBadName,
+	} {
+		if err := protocol.ValidName(name); !errors.Is(err, want) || (err == nil) != (want == nil) {
+			t.Errorf("%q: %v, want %v", name, err, want)
+		}
+	}
+	for name, want := range map[string]error{
+		"box": nil, "box.n7": nil, "box.local": nil,
+		"any.n7": protocol.ErrReservedName, "box.": protocol.ErrBadName, ".n7": protocol.ErrBadName, "box.n7.x": protocol.ErrBadName, "box.N": protocol.ErrBadName,
+	} {
+		if err := protocol.ValidRegisteredName(name); !errors.Is(err, want) || (err == nil) != (want == nil) {
+			t.Errorf("%q: %v, want %v", name, err, want)
+		}
+	}
+}
+
+func TestCommonCapabilities(t *testing.T) {
+	ours := protocol.Capabilities{protocol.CapParts, protocol.CapFrames, protocol.CapAck, protocol.CapFrames}
+	theirs := protocol.Capabilities{"of_a_later_release", protocol.CapAck, protocol.CapFrames}
+	want := protocol.Capabilities{protocol.CapAck, protocol.CapFrames}
+	if got := ours.Common(theirs); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got := theirs.Common(ours); !reflect.DeepEqual(got, want) {
+		t.Errorf("the other way round: got %v, want %v", got, want)
+	}
+	if got := ours.Common(nil); len(got) != 0 {
+		t.Errorf("got %v with a peer that lists nothing", got)
+	}
+}
+
+func TestSecondsNeverOverflow(t *testing.T) {
+	for s, want := range map[protocol.Seconds]time.Duration{
+		0: 0, -5: 0, 0.5: 500 * time.Millisecond, 86400: 24 * time.Hour, 1e300: 1e9 * time.Second,
+		protocol.Seconds(math.Inf(1)): 1e9 * time.Second, protocol.Seconds(math.Inf(-1)): 0,
+	} {
+		if got := s.Duration(); got != want {
+			t.Errorf("%v s: %v, want %v", float64(s), got, want)
+		}
+	}
+	if got := protocol.Seconds(math.NaN()).Duration(); got != 0 {
+		t.Errorf("NaN: %v", got)
+	}
+	if got := protocol.SecondsOf(1500 * time.Millisecond); got != 1.5 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestWhoIsRefusedAndWhoMayTryAgain(t *testing.T) {
+	refused := map[int]bool{protocol.CloseForbidden: true, protocol.CloseUnauthorized: true, protocol.CloseRejected: true}
+	for code := range closeCodes(t) {
+		if protocol.Refused(code) != refused[code] {
+			t.Errorf("%d: %v", code, protocol.Refused(code))
+		}
+	}
+	if protocol.Refused(1006) {
+		t.Error("a lost connection is no refusal")
+	}
+}
+
+func TestAnInstanceHasANameOfItsOwn(t *testing.T) {
+	h := protocol.Hello{Name: "slurm", Instance: "n7"}
+	if got := h.RegisteredName(); got != "slurm.n7" {
+		t.Errorf("got %q", got)
+	}
+	h.Instance = ""
+	if got := h.RegisteredName(); got != "slurm" {
+		t.Errorf("got %q", got)
+	}
+}
