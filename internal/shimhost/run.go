@@ -93,8 +93,10 @@ func (r *Run) Attempt() int { return r.attempt }
 // Dir is the run's folder.
 func (r *Run) Dir() string { return r.dir }
 
-// From makes Next start after record seq. Call it before the first Next.
+// From makes Next start after record seq. Call it while no Next waits; records
+// that were given before are given again.
 func (r *Run) From(seq uint64) {
+	r.finished = false
 	r.reader.Close()
 	r.reader = spool.NewReader(r.dir, seq)
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"cdui/internal/protocol"
 )
 
 // Do is what an action does.
@@ -27,25 +29,14 @@ const (
 	Forget
 )
 
-// Code is the stable code of a refusal.
-type Code string
-
-// Why an order is refused.
-const (
-	CodeDraining  Code = "worker_draining"
-	CodeNoDevice  Code = "device_not_offered"
-	CodeDuplicate Code = "already_executing"
-	CodeNoTorch   Code = "torch_missing"
-)
-
 // Action is one thing to do.
 type Action struct {
 	Do  Do
 	Key Key
 	// Stop is set for Cancel.
 	Stop Stop
-	// Code and Text are set for Refuse.
-	Code Code
+	// Code, one of the protocol's refusals, and Text are set for Refuse.
+	Code string
 	Text string
 }
 
@@ -121,27 +112,27 @@ func forOrder(s State, o Order, taken map[string]bool) (Action, bool) {
 			// Answering it would end what it started.
 			return Action{Do: Drop, Key: o.Key}, true
 		case r.Phase == Preparing || r.Phase == Live:
-			return refusal(o, CodeDuplicate, fmt.Sprintf("this worker executes attempt %d of the run already", r.Attempt)), true
+			return refusal(o, protocol.RefuseAlreadyRunning, fmt.Sprintf("this worker executes attempt %d of the run already", r.Attempt)), true
 		case r.Phase == Refused:
 		case r.Attempt > o.Attempt:
-			return refusal(o, CodeDuplicate, fmt.Sprintf("this worker has executed the newer attempt %d of the run", r.Attempt)), true
+			return refusal(o, protocol.RefuseAlreadyRunning, fmt.Sprintf("this worker has executed the newer attempt %d of the run", r.Attempt)), true
 		default:
 			wait = true // until the older attempt's folder is gone
 		}
 	}
 	if taken[o.RunID] {
-		return refusal(o, CodeDuplicate, "this worker was given the run twice"), true
+		return refusal(o, protocol.RefuseAlreadyRunning, "this worker was given the run twice"), true
 	}
 	if s.Draining || s.StopAll != nil {
-		return refusal(o, CodeDraining, "the worker is draining and takes no runs"), true
+		return refusal(o, protocol.RefuseDraining, "the worker is draining and takes no runs"), true
 	}
 	for _, d := range o.Devices {
 		if !slices.Contains(s.Offered, d) {
-			return refusal(o, CodeNoDevice, fmt.Sprintf("the worker does not offer %s; it offers %s", d, strings.Join(s.Offered, ", "))), true
+			return refusal(o, protocol.RefuseDeviceNotOffered, fmt.Sprintf("the worker does not offer %s; it offers %s", d, strings.Join(s.Offered, ", "))), true
 		}
 	}
 	if o.NeedsTorch && !s.Torch {
-		return refusal(o, CodeNoTorch, "the worker's Python does not import torch; start the agent with --python and an interpreter that does"), true
+		return refusal(o, protocol.RefuseNoTorch, "the worker's Python does not import torch; start the agent with --python and an interpreter that does"), true
 	}
 	taken[o.RunID] = true
 	if wait {
@@ -150,6 +141,6 @@ func forOrder(s State, o Order, taken map[string]bool) (Action, bool) {
 	return Action{Do: Start, Key: o.Key}, true
 }
 
-func refusal(o Order, code Code, text string) Action {
+func refusal(o Order, code string, text string) Action {
 	return Action{Do: Refuse, Key: o.Key, Code: code, Text: text}
 }

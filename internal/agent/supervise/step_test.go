@@ -32,7 +32,7 @@ func say(actions []supervise.Action) string {
 		line := fmt.Sprintf("%s %s/%d", names[a.Do], a.Key.RunID, a.Key.Attempt)
 		switch a.Do {
 		case supervise.Refuse:
-			line += " " + string(a.Code)
+			line += " " + a.Code
 		case supervise.Cancel:
 			line += fmt.Sprintf(" %s %v", a.Stop.Grace, a.Stop.Force)
 		default:
@@ -60,7 +60,7 @@ func TestStep(t *testing.T) {
 			state: supervise.State{Orders: []supervise.Order{order("a", 1, "cuda:0", "cuda:7")}},
 			want:  "refuse a/1 device_not_offered",
 		},
-		{name: "during drain", state: supervise.State{Draining: true, Orders: []supervise.Order{order("a", 1)}}, want: "refuse a/1 worker_draining"},
+		{name: "during drain", state: supervise.State{Draining: true, Orders: []supervise.Order{order("a", 1)}}, want: "refuse a/1 worker_is_draining"},
 		{
 			name: "drain leaves runs alone",
 			state: supervise.State{Draining: true, Runs: []supervise.Run{
@@ -83,7 +83,7 @@ func TestStep(t *testing.T) {
 				Orders: []supervise.Order{order("a", 2)},
 				Runs:   []supervise.Run{{Key: key("a", 1), Phase: supervise.Live, Followed: true}},
 			},
-			want: "refuse a/2 already_executing",
+			want: "refuse a/2 already_running",
 		},
 		{
 			name: "a second copy of a run that is being prepared",
@@ -91,7 +91,7 @@ func TestStep(t *testing.T) {
 				Orders: []supervise.Order{order("a", 2)},
 				Runs:   []supervise.Run{{Key: key("a", 1), Phase: supervise.Preparing}},
 			},
-			want: "refuse a/2 already_executing",
+			want: "refuse a/2 already_running",
 		},
 		{
 			name: "the same order twice ends nothing",
@@ -106,7 +106,7 @@ func TestStep(t *testing.T) {
 		{
 			name:  "two attempts of a run in one breath",
 			state: supervise.State{Orders: []supervise.Order{order("a", 1), order("a", 2)}},
-			want:  "start a/1; refuse a/2 already_executing",
+			want:  "start a/1; refuse a/2 already_running",
 		},
 		{
 			name: "a newer attempt of an ended run clears the way first",
@@ -129,7 +129,7 @@ func TestStep(t *testing.T) {
 				Orders: []supervise.Order{order("a", 1)},
 				Runs:   []supervise.Run{{Key: key("a", 2), Phase: supervise.Ended, Followed: true}},
 			},
-			want: "refuse a/1 already_executing",
+			want: "refuse a/1 already_running",
 		},
 		{
 			name: "a refused attempt does not stand in the way of the next",
@@ -192,7 +192,7 @@ func TestStep(t *testing.T) {
 					{Key: key("c", 1), Phase: supervise.Live, Followed: true, Wanted: force},
 				},
 			},
-			want: "cancel a/1 1s false; cancel c/1 0s true; refuse z/1 worker_draining",
+			want: "cancel a/1 1s false; cancel c/1 0s true; refuse z/1 worker_is_draining",
 		},
 	}
 	for _, tt := range tests {
