@@ -253,11 +253,12 @@ func agentFrame(t FrameType) Frame {
 		return &LogChunk{}
 	case TypePart:
 		return &Part{}
+	default:
+		if r := RecordType(t); knownRecord(r) {
+			return &SingleRecord{Type: r}
+		}
+		return nil
 	}
-	if r := RecordType(t); knownRecord(r) {
-		return &SingleRecord{Type: r}
-	}
-	return nil
 }
 
 // serverFrame gives an empty frame of a type that the control plane sends,
@@ -290,8 +291,9 @@ func serverFrame(t FrameType) Frame {
 		return &FetchLog{}
 	case TypePart:
 		return &Part{}
+	default:
+		return nil
 	}
-	return nil
 }
 
 func knownRecord(t RecordType) bool {

@@ -13,6 +13,7 @@ import (
 
 const runID = "3f9a7c1e5b2d4860a1c3e5f708192a3b"
 
+// W-01: a record of the spool and one on the wire are the same bytes.
 func TestEncodeKeepsTheBytesOfRecords(t *testing.T) {
 	records := []json.RawMessage{
 		json.RawMessage(`{"seq":1,"type":"event","payload":{"a":"<b>&\u2028","n":9007199254740993,"f":1.50e+3}}`),
@@ -53,6 +54,7 @@ func TestASingleRecordHasItsTypeAndItsBytes(t *testing.T) {
 	}
 }
 
+// W-03: a record that can't be sent doesn't keep back the others.
 func TestARecordThatCannotTravelIsToldApart(t *testing.T) {
 	for name, raw := range map[string]string{
 		"torn":      `{"seq":1,"type":"eve`,
@@ -72,6 +74,7 @@ func TestARecordThatCannotTravelIsToldApart(t *testing.T) {
 	}
 }
 
+// W-01, PRO-01: unknown fields and unknown types harm nobody.
 func TestDecodeIgnoresWhatALaterReleaseAdds(t *testing.T) {
 	e, err := protocol.DecodeFromServer([]byte(`{"epoch":3,"run_id":"a1","attempt":1,"seq":9,"why":{"deep":[1]},"type":"ack"}`))
 	if err != nil {
@@ -109,6 +112,7 @@ func TestAFrameOfTheOtherDirectionIsUnknown(t *testing.T) {
 	}
 }
 
+// FRM-11, FRM-15, W-09: what a missing field means.
 func TestMissingFieldsMeanTheirDefaults(t *testing.T) {
 	for raw, ok := range map[string]func(protocol.Frame) bool{
 		`{"type":"drain"}`:             func(f protocol.Frame) bool { return f.(*protocol.Drain).On },
@@ -127,6 +131,7 @@ func TestMissingFieldsMeanTheirDefaults(t *testing.T) {
 	}
 }
 
+// ST-02: paths that leave their folder; and what else is damage or an attack.
 func TestDecodeRefusesWhatNoPeerMaySend(t *testing.T) {
 	hash := strings.Repeat("a", 64)
 	assign := func(rest string) string {
@@ -188,6 +193,7 @@ func TestDecodeRefusesWhatNoPeerMaySend(t *testing.T) {
 	}
 }
 
+// ST-02: any legal file name survives.
 func TestNamesThatAnyFileSystemAllowsSurvive(t *testing.T) {
 	names := []protocol.Path{
 		"a b", "new\nline", "tab\t", `back\slash`, "emoji 🚀", "-rf", "...", "..a/b..", "con:*?\"<>|", "\x01\x7f", "latin1\xe9.txt", "\xff\xfe",
@@ -228,6 +234,7 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	}
 }
 
+// SEC-07: another protocol version is told so, whatever else it changed.
 func TestAHelloOfAnotherProtocolCanBeRejectedByName(t *testing.T) {
 	e, err := protocol.DecodeFromAgent([]byte(`{"type":"hello","epoch":0,"name":"box","version":"9.0.0","protocol_version":4,"devices":"none"}`))
 	if err != nil {
@@ -262,6 +269,7 @@ func FuzzDecodeFromServer(f *testing.F) {
 // fuzzDecode: whatever comes is refused or understood, and what is understood
 // is said again in the same words.
 func fuzzDecode(f *testing.F, from string, decode func([]byte) (protocol.Envelope, error)) {
+	f.Helper()
 	for _, lines := range transcripts(f) {
 		for _, l := range lines {
 			if l.From == from && l.Frame != nil {

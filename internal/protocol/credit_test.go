@@ -8,6 +8,7 @@ import (
 	"cdui/internal/protocol"
 )
 
+// W-03: 1,024 records or 4 MiB.
 func TestCreditLimitsRecordsAndBytes(t *testing.T) {
 	var c protocol.RunCredit
 	for seq := uint64(1); seq <= protocol.CreditRecords; seq++ {

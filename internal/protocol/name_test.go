@@ -11,6 +11,7 @@ import (
 	"cdui/internal/protocol"
 )
 
+// TGT-03, TGT-04: the pattern, and the two names with a meaning of their own.
 func TestValidName(t *testing.T) {
 	for name, want := range map[string]error{
 		"gpu-box-1": nil, "0": nil, "a": nil, strings.Repeat("a", 63): nil, "locally": nil, "any-1": nil, "a-": nil,
@@ -32,6 +33,7 @@ func TestValidName(t *testing.T) {
 	}
 }
 
+// PRO-02: only what both list is used.
 func TestCommonCapabilities(t *testing.T) {
 	ours := protocol.Capabilities{protocol.CapParts, protocol.CapFrames, protocol.CapAck, protocol.CapFrames}
 	theirs := protocol.Capabilities{"of_a_later_release", protocol.CapAck, protocol.CapFrames}
@@ -76,6 +78,7 @@ func TestWhoIsRefusedAndWhoMayTryAgain(t *testing.T) {
 	}
 }
 
+// FRM-02: an instance registers as <name>.<instance>.
 func TestAnInstanceHasANameOfItsOwn(t *testing.T) {
 	h := protocol.Hello{Name: "slurm", Instance: "n7"}
 	if got := h.RegisteredName(); got != "slurm.n7" {

@@ -27,7 +27,8 @@ func Split(id uint64, frame []byte) ([]*Part, error) {
 const maxJoining = 4
 
 // Joiner puts frames together again. The zero value is ready; each connection
-// has its own. It never holds more than MaxMessageBytes in all.
+// has its own. It never takes in more than MaxMessageBytes at a
+// time, all frames together.
 type Joiner struct {
 	open map[uint64]*joining
 	size int

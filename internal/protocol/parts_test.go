@@ -10,6 +10,7 @@ import (
 	"cdui/internal/protocol"
 )
 
+// W-03: frames over 8 MiB travel in parts.
 func TestALongFrameTravelsInParts(t *testing.T) {
 	frame := &protocol.Assign{
 		RunID: runID, Attempt: 1, Kind: protocol.KindGraph,
@@ -98,6 +99,7 @@ func TestPartsThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
+// W-03: reassembled up to 80 MiB, all of them together.
 func TestJoinedFramesAreBoundedTogether(t *testing.T) {
 	var j protocol.Joiner
 	big := make([]byte, protocol.MaxFrameBytes)

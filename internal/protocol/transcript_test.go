@@ -136,6 +136,9 @@ func (s *session) record(runID string, raw json.RawMessage) error {
 
 func newSession() *session { return &session{recorded: map[string]uint64{}} }
 
+// TestTranscriptsReplay: FRM-01, FRM-02, FRM-03, FRM-04, FRM-05, FRM-07, FRM-08,
+// FRM-09, FRM-10, FRM-11, FRM-12, FRM-13, FRM-14: whole sessions, each frame
+// with the fields that the statement names.
 func TestTranscriptsReplay(t *testing.T) {
 	closes := map[int]bool{1000: true, 1001: true}
 	for code := range closeCodes(t) {
