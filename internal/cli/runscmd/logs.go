@@ -104,7 +104,7 @@ func Logs(ctx context.Context, e *env.Env, d Deps, o *LogsOptions) error {
 		}
 		inner := d.Display(colour, live && !o.Times)
 		if o.Times {
-			return &stamper{inner: inner, marks: index.Marks, size: index.Size, now: e.Now, running: r.Status.Active()}
+			return follow.NewStamper(inner, index, r.Status.Active(), e.Now, stamp)
 		}
 		return inner
 	}

@@ -1,4 +1,4 @@
-package runscmd
+package follow
 
 import (
 	"bytes"
@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"cdui/internal/api"
-	"cdui/internal/cli/follow"
 )
 
-// stamper shows each line behind the time that its first byte was written at.
-type stamper struct {
-	inner follow.Display
+// Stamper shows each line behind the time that its first byte was written at.
+type Stamper struct {
+	inner Display
 	marks []api.LogMark
 	now   func() time.Time
+	stamp func(time.Time) string
 	// size is where the index ended; bytes behind it are new while the run is
 	// running.
 	size    int64
@@ -25,10 +25,10 @@ type stamper struct {
 }
 
 // At says where in the output the next bytes lie.
-func (s *stamper) At(offset int64) { s.offset = offset }
+func (s *Stamper) At(offset int64) { s.offset = offset }
 
 // Write takes bytes in and gives the lines that are whole.
-func (s *stamper) Write(p []byte) []byte {
+func (s *Stamper) Write(p []byte) []byte {
 	var out []byte
 	for len(p) > 0 {
 		if len(s.line) == 0 {
@@ -54,16 +54,22 @@ func (s *stamper) Write(p []byte) []byte {
 
 const maxStampedLine = 1 << 20
 
-func (s *stamper) finish() []byte {
+// NewStamper puts times before the lines that inner shows. now is the time of
+// what the index does not know yet; stamp writes a time.
+func NewStamper(inner Display, index api.LogIndex, running bool, now func() time.Time, stamp func(time.Time) string) *Stamper {
+	return &Stamper{inner: inner, marks: index.Marks, size: index.Size, running: running, now: now, stamp: stamp}
+}
+
+func (s *Stamper) finish() []byte {
 	shown := append(bytes.Clone(s.inner.Write(s.line)), s.inner.Flush()...)
 	s.line = s.line[:0]
-	out := append([]byte(stamp(s.at(s.start))), "  "...)
+	out := append([]byte(s.stamp(s.at(s.start))), "  "...)
 	out = append(out, bytes.TrimRight(shown, "\n")...)
 	return append(out, '\n')
 }
 
 // Flush gives what is left at the end.
-func (s *stamper) Flush() []byte {
+func (s *Stamper) Flush() []byte {
 	if len(s.line) == 0 {
 		return nil
 	}
@@ -71,11 +77,11 @@ func (s *stamper) Flush() []byte {
 }
 
 // Line is empty: lines appear whole.
-func (*stamper) Line() string { return "" }
+func (*Stamper) Line() string { return "" }
 
 // at is the time of the last mark that is not behind offset. What the index
 // did not know yet has just arrived.
-func (s *stamper) at(offset int64) time.Time {
+func (s *Stamper) at(offset int64) time.Time {
 	i := sort.Search(len(s.marks), func(i int) bool { return s.marks[i].Offset > offset })
 	if i == 0 || s.running && offset >= s.size {
 		return s.now()
