@@ -134,6 +134,7 @@ func TestRunsThatCannotStartSaySo(t *testing.T) {
 	oneSentence(t, "the script is gone", r.Error, 0, 0, "gone.py")
 }
 
+// S-02: a folder has one control plane.
 func TestStartRefusesWhatCannotWork(t *testing.T) {
 	p := newPlane(t)
 	other := filepath.Join(shortTemp(t), "other")

@@ -361,6 +361,7 @@ const small = `{"nodes":[
 // TestR09_ARunWithoutTargetTellsWhatTheFormatSays compares the order of events
 // and the keys of their payloads with a stored list. Points come together as
 // time allows, so metric events have no fixed place: only their keys count.
+// LANE-08, INV-01: held by a stored list.
 func TestR09_ARunWithoutTargetTellsWhatTheFormatSays(t *testing.T) {
 	needTorch(t)
 	p := newPlane(t)

@@ -87,6 +87,7 @@ func TestDecideWorkers(t *testing.T) {
 	}
 }
 
+// Proves SET-03, SET-05.
 func TestNamedSetsReserveAndAnySetsDoNot(t *testing.T) {
 	box := scheduler.Worker{Name: "box", Connected: true, Devices: []string{"cuda:0", "cuda:1"}}
 	slots := map[scheduler.Slot]scheduler.SlotState{
@@ -105,6 +106,7 @@ func TestNamedSetsReserveAndAnySetsDoNot(t *testing.T) {
 
 // TestDecideWorkerProperties: no overcommit, a reason for each key that waits,
 // and no dependence on the order of workers or queues.
+// Proves.
 func TestDecideWorkerProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := scheduler.Snapshot{Slots: map[scheduler.Slot]scheduler.SlotState{}}

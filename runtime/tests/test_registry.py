@@ -87,6 +87,24 @@ def test_every_builtin_says_what_it_is():
                 assert sibling in names, (d["node_name"], param["name"])
 
 
+# Types whose result depends on more than their inputs and params, or whose work
+# is outside: new weights, files, other nodes' state, chance.
+NEVER_CACHED = """
+BatchNorm1d BatchNorm2d Conv1d Conv2d ConvTranspose2d Embedding GroupNorm GRU InstanceNorm2d LayerNorm Linear LSTM MultiHeadAttention
+RNNCell TransformerDecoder TransformerEncoder DiffusionUNet TimestepEmbedding SequentialModel
+CheckpointLoader CheckpointSaver ModelLoader ModelSaver ImageWriter Dataset DataLoader
+Optimizer LRScheduler TrainingLoop DiffusionTrainingLoop EvaluateModel Inference DQN PPO RewardModel
+PythonScript GaussianNoise DDPMSampler BackwardOnce
+""".split()
+
+
+def test_what_must_not_come_from_a_cache_says_so():
+    """Proves C.8, B.1."""
+    nodes = registry.builtin_nodes()
+    assert [name for name in NEVER_CACHED if nodes[name].cacheable] == []
+    assert nodes["Add"].cacheable and nodes["Print"].cacheable
+
+
 def test_a_users_file_adds_its_nodes(folder):
     """Proves CAT-10, B.1."""
     (got,) = listing("--user", folder(double=GOOD))

@@ -243,6 +243,7 @@ func TestJSONIsEventsAlone(t *testing.T) {
 	})
 }
 
+// E: 0, 1, and the child's own code when asked for.
 func TestHowItEndsIsTheExitCode(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -275,6 +276,7 @@ func TestHowItEndsIsTheExitCode(t *testing.T) {
 	}
 }
 
+// E: 130.
 func TestCtrlCLeavesTheRunGoing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

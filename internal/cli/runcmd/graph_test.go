@@ -76,6 +76,7 @@ func TestAGraphIsCheckedAndSubmitted(t *testing.T) {
 	}
 }
 
+// Proves A.9.
 func TestAGraphWithFindingsIsNotSubmitted(t *testing.T) {
 	t.Parallel()
 	e := clitest.New(t, 0)

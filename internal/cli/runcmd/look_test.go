@@ -123,6 +123,7 @@ func TestConda(t *testing.T) {
 	}
 }
 
+// C.15: the commit, and clean, changed or unknown.
 func TestGitState(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("git"); err != nil {
