@@ -11,7 +11,12 @@ LDFLAGS  := -s -w -X cdui/internal/version.Version=$(VERSION)
 
 # One flag set for build, vet and test, since each other one (-trimpath,
 # CGO_ENABLED) compiles all dependencies again. Only a release uses -trimpath.
-GOBUILD  := $(GO) build -buildvcs=false -ldflags '$(LDFLAGS)'
+# The NVIDIA library's functions are bound when they are called first: some
+# distributions' compilers would have them all at the start, or no start.
+GOBUILD  := $(GO) build -buildvcs=false -ldflags '$(LDFLAGS) -extldflags=-Wl,-z,lazy'
+
+# go-nvml calls what NVIDIA has deprecated, and gcc says so by the page.
+export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
 GOLANGCI_VERSION := v2.15.0
 FUZZTIME         ?= 10s
@@ -34,7 +39,7 @@ build: ## build bin/cdui
 release: ## build a stripped, reproducible, static bin/cdui
 	@scripts/deps.sh build
 	@mkdir -p $(dir $(BIN))
-	CGO_ENABLED=0 $(GOBUILD) -trimpath -o $(BIN) ./cmd/cdui
+	CGO_ENABLED=0 $(GO) build -buildvcs=false -ldflags '$(LDFLAGS)' -trimpath -o $(BIN) ./cmd/cdui
 
 .PHONY: demo
 demo: ## from nothing to a finished training on real data

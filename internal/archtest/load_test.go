@@ -17,7 +17,8 @@ import (
 
 const module = "cdui/"
 
-// pkg is one package of the module, as seen on every platform together.
+// pkg is one package of the module, as seen on every platform together, with
+// cgo and without.
 type pkg struct {
 	// path is relative to the module: internal/run.
 	path    string
@@ -45,10 +46,10 @@ var load = sync.OnceValues(func() (map[string]*pkg, error) {
 		return nil, err
 	}
 	packages := map[string]*pkg{}
-	for _, goos := range []string{"linux", "darwin"} {
+	for _, build := range [][]string{{"GOOS=linux", "CGO_ENABLED=0"}, {"GOOS=linux", "CGO_ENABLED=1"}, {"GOOS=darwin", "CGO_ENABLED=0"}} {
 		cmd := exec.Command("go", "list", "-e", "-buildvcs=false", "-json=ImportPath,Name,Imports,TestImports,XTestImports", "./...")
 		cmd.Dir = root
-		cmd.Env = append(os.Environ(), "GOOS="+goos, "CGO_ENABLED=0")
+		cmd.Env = append(os.Environ(), build...)
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		out, err := cmd.Output()

@@ -31,6 +31,21 @@ type Device struct {
 	UtilizationPct *int64   `json:"utilization_pct"`
 	TemperatureC   *int64   `json:"temperature_c"`
 	PowerW         *float64 `json:"power_w"`
+	// MIG is set for a card that is divided into instances.
+	MIG    *MIG   `json:"mig"`
+	Health Health `json:"health"`
+	// Processes are those that use the device, whosever they are.
+	Processes []Process `json:"processes"`
+}
+
+// Process is one process on a card. RunID is set by whoever knows which run
+// the process belongs to.
+type Process struct {
+	PID       int64   `json:"pid"`
+	User      *string `json:"user"`
+	Name      *string `json:"name"`
+	MemoryMiB *int64  `json:"memory_mib"`
+	RunID     *string `json:"run_id"`
 }
 
 // Kind gives the kind of a device string: what stands before the colon.
@@ -73,7 +88,8 @@ func (inv Inventory) Names() []string {
 
 // Resolve turns a requested device into one of the machine's: auto is the best
 // of cuda, mps and cpu; cuda and mps without a number are the first of their
-// kind. A device that the machine lacks is an error that lists what it has.
+// kind, a healthy one where there is one. A device that the machine lacks is an
+// error that lists what it has.
 func (inv Inventory) Resolve(requested string) (string, error) {
 	want := requested
 	switch requested {
@@ -99,10 +115,15 @@ func (inv Inventory) Resolve(requested string) (string, error) {
 }
 
 func (inv Inventory) first(kind string) (string, bool) {
+	ill := ""
 	for _, d := range inv {
-		if d.Kind == kind {
+		switch {
+		case d.Kind != kind:
+		case d.Health.OK():
 			return d.Device, true
+		case ill == "":
+			ill = d.Device
 		}
 	}
-	return "", false
+	return ill, ill != ""
 }

@@ -2,10 +2,9 @@ package server
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"reflect"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,22 +14,20 @@ import (
 
 const (
 	cardsEvery  = 10 * time.Second
-	cardsGiveUp = 3
 	cardsSeldom = time.Minute
 )
 
 // cards keeps the machine's inventory, asked of the driver now and then.
 type cards struct {
-	log *slog.Logger
+	prober *nvml.Prober
 
-	mu     sync.Mutex
-	list   device.Inventory
-	failed int
-	fault  error
+	mu    sync.Mutex
+	list  device.Inventory
+	fault error
 }
 
 func newCards(log *slog.Logger) *cards {
-	return &cards{log: log, list: device.Inventory{cpu()}}
+	return &cards{prober: nvml.NewProber(nvml.Config{Logger: log}), list: device.Inventory{cpu()}}
 }
 
 func cpu() device.Device {
@@ -50,37 +47,29 @@ func (c *cards) problem() error {
 	return c.fault
 }
 
-// refresh asks the driver once. It tells whether the set of devices changed. A
-// driver that fails to answer keeps its cards until it has failed three times.
+// refresh asks the driver once. It tells whether devices came, went, fell ill
+// or recovered.
 func (c *cards) refresh(ctx context.Context) bool {
-	found, err := nvml.SMI(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if errors.Is(err, nvml.ErrNoDriver) {
-		err = nil
-	}
-	c.fault = err
-	if err != nil {
-		c.failed++
-		c.log.Warn("list cards", "error", err, "failures", c.failed)
-		if c.failed < cardsGiveUp {
-			return false
-		}
-	} else {
-		c.failed = 0
-	}
-	list := append(device.Inventory{cpu()}, found...)
+	found := c.prober.Probe(ctx)
+	list := append(device.Inventory{cpu()}, found.Cards...)
 	if runtime.GOOS == "darwin" && runtime.GOARCH == "arm64" {
 		list = append(list, device.Device{Device: "mps:0", Kind: device.MPS, Name: "Apple GPU"})
 	}
-	changed := !reflect.DeepEqual(list.Names(), c.list.Names())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fault = found.Fault
+	changed := !slices.EqualFunc(list, c.list, func(a, b device.Device) bool {
+		return a.Device == b.Device && a.Health.OK() == b.Health.OK()
+	})
 	c.list = list
 	return changed
 }
 
 // watch refreshes the inventory until ctx is over and calls changed when cards
-// come or go. A machine without cards is asked seldom.
+// come, go or fall ill. A machine without cards is asked seldom. It ends the
+// asking.
 func (c *cards) watch(ctx context.Context, changed func()) {
+	defer c.prober.Close()
 	for {
 		every := cardsEvery
 		if len(c.inventory()) == 1 {

@@ -29,7 +29,7 @@ func Checks(e *env.Env) []Check {
 		func(context.Context) []Finding { return settings(e) },
 		func(ctx context.Context) []Finding { return controlPlane(ctx, e) },
 		func(ctx context.Context) []Finding { return python(ctx, e) },
-		driver,
+		func(ctx context.Context) []Finding { return driver(ctx, e) },
 		func(context.Context) []Finding { return isolation(e) },
 		func(context.Context) []Finding { return folder(e) },
 		func(ctx context.Context) []Finding { return port(ctx, e) },
@@ -121,7 +121,7 @@ func python(ctx context.Context, e *env.Env) []Finding {
 		out = append(out, Finding{"torch", OK, fmt.Sprintf("%s with CUDA %s, sees %s", py.Torch, py.TorchCUDA, text.Plural(n, "card")), ""})
 	default:
 		f := Finding{"torch", OK, py.Torch + ", cpu", ""}
-		if cards, err := nvml.SMI(ctx); err == nil && len(cards) > 0 {
+		if cards := nvml.Look(ctx, nvml.Config{Exe: e.Exe, Environ: e.Environ}).Cards; len(cards) > 0 {
 			f.State, f.Text = Warn, fmt.Sprintf("%s does not see the %s of this machine", py.Torch, text.Plural(len(cards), "card"))
 			f.Mend = "install a build of torch with CUDA, see https://pytorch.org/get-started"
 		}
@@ -130,21 +130,26 @@ func python(ctx context.Context, e *env.Env) []Finding {
 	return out
 }
 
-func driver(ctx context.Context) []Finding {
-	cards, err := nvml.SMI(ctx)
-	switch {
-	case errors.Is(err, nvml.ErrNoDriver):
-		return []Finding{{"driver", OK, "no NVIDIA driver here: runs use the cpu", ""}}
-	case err != nil:
-		return []Finding{{"driver", Fail, err.Error(), "nvidia-smi itself must work first"}}
-	case len(cards) == 0:
+func driver(ctx context.Context, e *env.Env) []Finding {
+	found := nvml.Look(ctx, nvml.Config{Exe: e.Exe, Environ: e.Environ})
+	if found.Fault != nil {
+		return []Finding{{"driver", Fail, found.Fault.Error(), "nvidia-smi itself must work first"}}
+	}
+	if len(found.Cards) == 0 {
+		if found.Way == "" {
+			return []Finding{{"driver", OK, "no NVIDIA driver here: runs use the cpu", ""}}
+		}
 		return []Finding{{"driver", Warn, "the NVIDIA driver sees no card", "look at nvidia-smi and dmesg"}}
 	}
 	var names []string
-	for _, c := range cards {
+	var out []Finding
+	for _, c := range found.Cards {
 		names = append(names, c.Device+" "+c.Name)
+		if !c.Health.OK() {
+			out = append(out, Finding{"driver", Fail, c.Device + ": " + c.Health.Text, "docs/troubleshooting.md says more of cards that are ill"})
+		}
 	}
-	return []Finding{{"driver", OK, strings.Join(names, ", "), ""}}
+	return append([]Finding{{"driver", OK, strings.Join(names, ", "), ""}}, out...)
 }
 
 const (

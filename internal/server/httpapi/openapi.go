@@ -10,6 +10,7 @@ import (
 	"github.com/invopop/jsonschema"
 
 	"cdui/internal/api"
+	"cdui/internal/device"
 )
 
 // openapi serves the OpenAPI 3.1 document, made from the route table and the
@@ -126,10 +127,19 @@ func reference(v any, schemas map[string]any) (map[string]any, error) {
 	return ref, nil
 }
 
-// mapType describes raw JSON as anything.
+// mapType describes the types that are not written as Go has them.
 func mapType(t reflect.Type) *jsonschema.Schema {
-	if t == reflect.TypeFor[json.RawMessage]() {
+	switch t {
+	case reflect.TypeFor[json.RawMessage]():
 		return &jsonschema.Schema{}
+	case reflect.TypeFor[device.Health]():
+		sick := jsonschema.NewProperties()
+		sick.Set("code", &jsonschema.Schema{Type: "string"})
+		sick.Set("text", &jsonschema.Schema{Type: "string"})
+		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{
+			{Const: "ok"},
+			{Type: "object", Properties: sick, Required: []string{"code", "text"}},
+		}}
 	}
 	return nil
 }
