@@ -13,6 +13,8 @@ import (
 	"cdui/internal/cli/runcmd"
 	"cdui/internal/cli/runscmd"
 	"cdui/internal/cli/serverctl"
+	"cdui/internal/cli/tokenscmd"
+	"cdui/internal/cli/workerscmd"
 	"cdui/internal/pyruntime"
 	"cdui/internal/version"
 )
@@ -22,6 +24,7 @@ const (
 	groupRuns   = "runs"
 	groupGraphs = "graphs"
 	groupServer = "server"
+	groupWork   = "workers"
 	groupMore   = "more"
 )
 
@@ -53,7 +56,7 @@ cdui itself stops a training.`,
 	f.StringVar(&e.Flags.Server, "server", "", "control plane to talk to, such as http://lab:8000")
 	f.StringVar(&e.Flags.Data, "data", "", "data folder (default $CDUI_HOME, else in $XDG_DATA_HOME)")
 	root.AddGroup(&cobra.Group{ID: groupRuns, Title: "Runs:"}, &cobra.Group{ID: groupGraphs, Title: "Graphs:"},
-		&cobra.Group{ID: groupServer, Title: "Control plane:"},
+		&cobra.Group{ID: groupServer, Title: "Control plane:"}, &cobra.Group{ID: groupWork, Title: "Workers:"},
 		&cobra.Group{ID: groupMore, Title: "More:"})
 	add := func(group string, cmds ...*cobra.Command) {
 		for _, c := range cmds {
@@ -70,7 +73,8 @@ cdui itself stops a training.`,
 		runscmd.NewList(e, runsDeps, nil), runscmd.NewLogs(e, runsDeps, nil), runscmd.NewCancel(e, runsDeps, nil), newQueue(e))
 	add(groupGraphs, graphcmd.NewValidate(e, graphDeps, nil), graphcmd.NewNodes(e, graphDeps, nil), graphcmd.NewPresets(e, graphDeps, nil))
 	add(groupServer, serverctl.NewStart(e, serverctl.Deps{Serve: serverctl.Serve}, nil), serverctl.NewStop(e, nil), serverctl.NewStatus(e),
-		doctor.New(e, doctor.Checks(e)), newDB(e), newConfig(e))
+		doctor.New(e, doctor.Checks(e)), tokenscmd.New(e, tokenscmd.Deps{Client: newClient}), newDB(e), newConfig(e))
+	add(groupWork, workerscmd.New(e, workerscmd.Deps{Client: newClient}))
 	add(groupMore, demo.New(e, demo.Deps{Serve: serverctl.Serve, Run: runDeps, Probe: pyruntime.Probe}, nil), newCompletion(e), newMan(e))
 	root.SetHelpCommandGroupID(groupMore)
 	root.CompletionOptions.DisableDefaultCmd = true

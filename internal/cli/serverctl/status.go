@@ -10,6 +10,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
+	"cdui/internal/cli/meter"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 	"cdui/internal/run"
@@ -64,49 +65,9 @@ func devices(list []api.Device, style text.Style) *text.Table {
 		{Title: "RUNS", Flex: true, Min: 8},
 	}}
 	for _, d := range list {
-		var runs []string
-		for _, id := range d.Runs {
-			runs = append(runs, run.Short(id))
-		}
-		t.Add(text.Text("", d.Device.Device, fmt.Sprintf("%d/%d", d.Slots.Used, d.Slots.Cap), phrase.Clean(d.Name),
-			util(d, style), memory(d, style), unit(d.TemperatureC, "°C", style), watts(d.PowerW), strings.Join(runs, " "))...)
+		t.Add(text.Text("", d.Device.Device, meter.Slots(d.Slots.Used, d.Slots.Cap), phrase.Clean(d.Name),
+			meter.Util(d.Device, style), meter.Memory(d.Device, style), meter.Temperature(d.Device, style), meter.Power(d.Device),
+			meter.Users(d.Device, d.Runs))...)
 	}
 	return t
-}
-
-const barCells = 10
-
-func util(d api.Device, style text.Style) string {
-	if d.UtilizationPct == nil {
-		return ""
-	}
-	return fmt.Sprintf("%s %d%%", style.Bar(float64(*d.UtilizationPct)/100, barCells), *d.UtilizationPct)
-}
-
-func memory(d api.Device, style text.Style) string {
-	if d.MemoryTotalMiB == nil || *d.MemoryTotalMiB <= 0 {
-		return ""
-	}
-	if d.MemoryFreeMiB == nil {
-		return text.MiB(*d.MemoryTotalMiB)
-	}
-	used := *d.MemoryTotalMiB - *d.MemoryFreeMiB
-	return fmt.Sprintf("%s %s / %s", style.Bar(float64(used)/float64(*d.MemoryTotalMiB), barCells), text.MiB(used), text.MiB(*d.MemoryTotalMiB))
-}
-
-func unit(n *int64, what string, style text.Style) string {
-	if n == nil {
-		return ""
-	}
-	if !style.Unicode {
-		what = strings.TrimPrefix(what, "°")
-	}
-	return fmt.Sprintf("%d%s", *n, what)
-}
-
-func watts(p *float64) string {
-	if p == nil {
-		return ""
-	}
-	return fmt.Sprintf("%.0f W", *p)
 }

@@ -1,0 +1,177 @@
+package workerscmd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"cdui/internal/api"
+	"cdui/internal/cli/env"
+	"cdui/internal/cli/meter"
+	"cdui/internal/cli/phrase"
+	"cdui/internal/cli/text"
+)
+
+// ListOptions is what a list is asked.
+type ListOptions struct {
+	JSON  bool
+	Quiet bool
+}
+
+func (o *ListOptions) flags(f *pflag.FlagSet) {
+	f.BoolVar(&o.JSON, "json", false, "print one JSON document")
+	f.BoolVarP(&o.Quiet, "quiet", "q", false, "print names alone")
+}
+
+// NewList makes `cdui workers ls`.
+func NewList(e *env.Env, d Deps, runF func(context.Context, *ListOptions) error) *cobra.Command {
+	o := &ListOptions{}
+	if runF == nil {
+		runF = func(ctx context.Context, o *ListOptions) error { return List(ctx, e, d, o) }
+	}
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the workers with their devices",
+		Example: `  cdui workers ls
+  cdui workers ls --json | jq '.workers[] | select(.state == "online").name'`,
+		Args: env.Args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error { return runF(cmd.Context(), o) },
+	}
+	o.flags(cmd.Flags())
+	return cmd
+}
+
+// List prints the workers.
+func List(ctx context.Context, e *env.Env, d Deps, o *ListOptions) error {
+	list, err := d.Client().Workers(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.JSON:
+		return e.JSON(list)
+	case o.Quiet:
+		for _, w := range list.Workers {
+			e.Print("%s", w.Name)
+		}
+		return nil
+	case len(list.Workers) == 0:
+		if e.OutTTY {
+			e.Say("no workers yet; add one with: cdui workers add NAME")
+		}
+		return nil
+	}
+	return write(e, list.Workers)
+}
+
+// write prints a line for each worker and, under it, one for each device. The
+// devices of all workers share their columns.
+func write(e *env.Env, list []api.Worker) error {
+	style, now := e.Style(), e.Now()
+	widest := 0
+	t := &text.Table{NoTitles: true, Columns: deviceColumns()}
+	for _, w := range list {
+		widest = max(widest, text.Cells(title(w)))
+		for _, d := range w.Devices {
+			t.Add(deviceRow(d, style)...)
+		}
+	}
+	var devices bytes.Buffer
+	if err := t.Write(&devices, style); err != nil {
+		return err
+	}
+	lines := strings.SplitAfter(devices.String(), "\n")
+	at := 0
+	for _, w := range list {
+		for i, line := range head(w, style, now, widest) {
+			name := ""
+			if i == 0 {
+				name = title(w)
+			}
+			e.Print("%s", strings.TrimRight(text.Pad(name, widest, false)+"  "+line, " "))
+		}
+		for range w.Devices {
+			fmt.Fprint(e.Out, lines[at])
+			at++
+		}
+	}
+	return nil
+}
+
+func title(w api.Worker) string { return phrase.Clean(w.Name) }
+
+// head is what is said of a worker in the line of its name; what doesn't fit
+// goes into further ones.
+func head(w api.Worker, style text.Style, now time.Time, indent int) []string {
+	is := stateOf(w, now)
+	sign := is.mark(style)
+	parts := append([]string{is.words}, about(w, now)...)
+	room := 0
+	if style.Width > 0 {
+		room = max(20, style.Width-indent-2)
+	}
+	lines := fill(parts, max(0, room-text.Cells(sign)-1))
+	for i := range lines {
+		if i == 0 {
+			lines[i] = style.Paint(is.colour, sign) + " " + lines[i]
+		} else {
+			lines[i] = strings.Repeat(" ", text.Cells(sign)+1) + lines[i]
+		}
+	}
+	if w.Degraded && w.State == api.WorkerOnline {
+		for _, line := range text.Wrap(lacks(w), max(0, room-2)) {
+			lines = append(lines, "  "+line)
+		}
+	}
+	return lines
+}
+
+// fill puts parts into lines of at most room cells; 0 is no limit.
+func fill(parts []string, room int) []string {
+	const between = "   "
+	var lines []string
+	for _, p := range parts {
+		last := len(lines) - 1
+		switch {
+		case p == "":
+		case last >= 0 && (room == 0 || text.Cells(lines[last])+len(between)+text.Cells(p) <= room):
+			lines[last] += between + p
+		case room > 0 && text.Cells(p) > room:
+			lines = append(lines, text.Wrap(p, room)...)
+		default:
+			lines = append(lines, p)
+		}
+	}
+	return lines
+}
+
+func deviceColumns() []text.Column {
+	return []text.Column{
+		{}, {}, {Flex: true, Min: 8, Drop: 3}, {Drop: 4}, {Drop: 2},
+		{Right: true, Drop: 5}, {Right: true, Drop: 6}, {Right: true}, {Flex: true, Min: 8}, {Flex: true, Min: 8, Drop: 1},
+	}
+}
+
+func deviceRow(d api.WorkerDevice, style text.Style) []text.Cell {
+	util, memory := meter.Util(d.Device, style), meter.Memory(d.Device, style)
+	if util != "" {
+		util = "util " + util
+	}
+	if memory != "" {
+		memory = "mem " + memory
+	}
+	ill := text.Cell{}
+	switch {
+	case d.Cordon != nil:
+		ill = text.Cell{Text: standing{unicode: "‖", ascii: "="}.mark(style) + " cordoned: " + phrase.Clean(d.Cordon.Text), Colour: text.Yellow}
+	case !d.Health.OK():
+		ill = text.Cell{Text: "! " + phrase.Clean(d.Health.Text), Colour: text.Red}
+	}
+	return append(text.Text("", d.Device.Device, phrase.Clean(d.Name), util, memory, meter.Temperature(d.Device, style), meter.Power(d.Device),
+		meter.Slots(d.Slots.Used, d.Slots.Cap), meter.Users(d.Device, d.Runs)), ill)
+}
