@@ -34,6 +34,23 @@ func (p piece) end() int64 { return p.start + p.size }
 
 func partName(start int64) string { return fmt.Sprintf("%s%020d%s", partPrefix, start, partSuffix) }
 
+// pieceStart reads the offset that a file's name stands for; false for one that
+// holds no output.
+func pieceStart(name string) (int64, bool) {
+	if name == headName {
+		return 0, true
+	}
+	digits, ok := strings.CutPrefix(name, partPrefix)
+	if !ok {
+		return 0, false
+	}
+	if digits, ok = strings.CutSuffix(digits, partSuffix); !ok || len(digits) != 20 {
+		return 0, false
+	}
+	start, err := strconv.ParseInt(digits, 10, 64)
+	return start, err == nil && start >= 0
+}
+
 // pieces lists the files in dir that hold output, in order of their offsets.
 func pieces(dir string) ([]piece, error) {
 	d, err := os.Open(dir)
@@ -47,18 +64,9 @@ func pieces(dir string) ([]piece, error) {
 	}
 	var out []piece
 	for _, name := range names {
-		start := int64(0)
-		if name != headName {
-			digits, ok := strings.CutPrefix(name, partPrefix)
-			if !ok {
-				continue
-			}
-			if digits, ok = strings.CutSuffix(digits, partSuffix); !ok || len(digits) != 20 {
-				continue
-			}
-			if start, err = strconv.ParseInt(digits, 10, 64); err != nil {
-				continue
-			}
+		start, ok := pieceStart(name)
+		if !ok {
+			continue
 		}
 		path := filepath.Join(dir, name)
 		st, err := os.Stat(path)
