@@ -77,6 +77,17 @@ func (inv Inventory) Has(device string) bool {
 	return false
 }
 
+// Ill gives what is wrong with the devices that should take no runs, by name.
+func (inv Inventory) Ill() map[string]string {
+	out := map[string]string{}
+	for _, d := range inv {
+		if !d.Health.OK() {
+			out[d.Device] = d.Health.String()
+		}
+	}
+	return out
+}
+
 // Names lists the device names.
 func (inv Inventory) Names() []string {
 	out := make([]string, len(inv))

@@ -42,8 +42,11 @@ func (h Health) OK() bool { return h.Code == "" }
 
 // String gives "ok" or the sentence.
 func (h Health) String() string {
-	if h.OK() {
+	switch {
+	case h.OK():
 		return ok
+	case h.Text == "":
+		return h.Code
 	}
 	return h.Text
 }

@@ -20,6 +20,8 @@ const (
 	ReasonHeld     = "held"
 	ReasonAfter    = "after"
 	ReasonNoDevice = "no_worker_offers"
+	// ReasonCardUnhealthy closes a slot, on any machine.
+	ReasonCardUnhealthy = "card_unhealthy"
 )
 
 // The reason codes of runs that wait for a worker.
@@ -110,6 +112,15 @@ func NodeTypesMissing(workers []string) Reason {
 		Code:   ReasonNodeTypes,
 		Text:   fmt.Sprintf("waiting for a worker that knows the server's node types: %s lacks some", strings.Join(workers, ", ")),
 		Params: map[string]any{"workers": workers},
+	}
+}
+
+// CardUnhealthy is a run whose card is in no state to take it.
+func CardUnhealthy(device, why string) Reason {
+	return Reason{
+		Code:   ReasonCardUnhealthy,
+		Text:   fmt.Sprintf("%s is unhealthy: %s", device, why),
+		Params: map[string]any{"device": device, "why": why},
 	}
 }
 

@@ -32,6 +32,8 @@ const Local = "local"
 type SlotState struct {
 	Cap     int
 	Holders []string
+	// Closed says why the slot takes no further run; empty is open.
+	Closed string
 }
 
 // Waiting is one run in a FIFO.
@@ -149,7 +151,11 @@ func (p *pass) offerSlots(w Waiting) (run.Reason, bool) {
 	if len(missing) > 0 {
 		return run.NoDevice(missing), false
 	}
-	for _, slot := range p.full(w.Slots) {
+	full := p.full(w.Slots)
+	if slot, ok := p.closed(full); ok {
+		return run.CardUnhealthy(slot.Name(), p.slots[slot].Closed), false
+	}
+	for _, slot := range full {
 		busy = append(busy, slot.Name())
 		holders = p.addHolders(holders, slot)
 	}
@@ -169,11 +175,20 @@ func (p *pass) full(slots []Slot) []Slot {
 	var out []Slot
 	for _, slot := range slots {
 		state := p.slots[slot]
-		if len(state.Holders)+len(p.taken[slot])+p.reserved[slot] >= state.Cap {
+		if state.Closed != "" || len(state.Holders)+len(p.taken[slot])+p.reserved[slot] >= state.Cap {
 			out = append(out, slot)
 		}
 	}
 	return out
+}
+
+// closed gives the first of slots that is closed.
+func (p *pass) closed(slots []Slot) (Slot, bool) {
+	i := slices.IndexFunc(slots, func(s Slot) bool { return p.slots[s].Closed != "" })
+	if i < 0 {
+		return Slot{}, false
+	}
+	return slots[i], true
 }
 
 func (p *pass) addHolders(holders []string, slot Slot) []string {

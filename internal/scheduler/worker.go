@@ -103,7 +103,7 @@ func (p *pass) offerNamed(w Waiting) (run.Reason, bool) {
 		return run.NoDevice(w.Ask.wanted()), false
 	}
 	reason, ok := p.takeFirst(w, choices)
-	if !ok && len(w.Ask.Devices) > 1 {
+	if _, never := p.closed(choices[0]); !ok && !never && len(w.Ask.Devices) > 1 {
 		p.reserve(choices[0])
 	}
 	return reason, ok
@@ -142,19 +142,28 @@ func (p *pass) offerAny(w Waiting) (run.Reason, bool) {
 }
 
 // takeFirst takes the first of several sets of slots that is free, or says
-// what holds them.
+// what holds them. Sets with a closed slot count only when there are no others.
 func (p *pass) takeFirst(w Waiting, choices [][]Slot) (run.Reason, bool) {
 	var busy, holders []string
+	open := 0
 	for _, slots := range choices {
 		full := p.full(slots)
 		if len(full) == 0 {
 			p.take(w, slots)
 			return run.Reason{}, true
 		}
+		if _, closed := p.closed(full); closed {
+			continue
+		}
+		open++
 		for _, slot := range full {
 			busy = append(busy, slot.Name())
 			holders = p.addHolders(holders, slot)
 		}
+	}
+	if open == 0 {
+		slot, _ := p.closed(slices.Concat(choices...))
+		return run.CardUnhealthy(slot.Name(), p.slots[slot].Closed), false
 	}
 	if len(choices) == 1 && len(choices[0]) == 1 {
 		return run.SlotBusy(busy[0], holders), false

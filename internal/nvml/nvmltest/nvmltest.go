@@ -24,9 +24,12 @@ type Machine struct {
 const OldDriver = "-DOLD_DRIVER"
 
 // New builds the library and gives it cards. The test is skipped where nothing
-// can build it.
+// can build it, or where the test's own build reads no library.
 func New(tb testing.TB, cards int, flags ...string) *Machine {
 	tb.Helper()
+	if !readsLibrary {
+		tb.Skip("this build reads no NVIDIA library: it is not for Linux, or without cgo")
+	}
 	compiler, err := exec.LookPath("gcc")
 	if err != nil {
 		tb.Skip("no gcc here: the made-up NVIDIA library can't be built")

@@ -342,10 +342,11 @@ func (s *Service) RefreshDevices() {
 			delete(s.slots, slot)
 		}
 	}
+	ill := inv.Ill()
 	for _, d := range inv {
 		slot := scheduler.Slot{Worker: scheduler.Local, Device: d.Device}
 		state := s.slots[slot]
-		state.Cap = s.cfg.Limits.Cap(slot)
+		state.Cap, state.Closed = s.cfg.Limits.Cap(slot), ill[d.Device]
 		s.slots[slot] = state
 	}
 }

@@ -18,6 +18,8 @@ import (
 type WorkerState struct {
 	// Connected workers take runs unless they drain.
 	Connected, Draining bool
+	// Ill says what is wrong with the devices that take no runs, by name.
+	Ill map[string]string
 	submission.Worker
 }
 
@@ -73,7 +75,7 @@ func (s *Service) machines() submission.Machines {
 // refreshWorker makes slots of a worker's devices. A device that went away
 // keeps its slot while a run holds it. The caller holds mu.
 func (s *Service) refreshWorker(name string) {
-	devices := s.workers[name].Devices
+	devices, ill := s.workers[name].Devices, s.workers[name].Ill
 	for slot, state := range s.slots {
 		if slot.Worker == name && len(state.Holders) == 0 && !slices.Contains(devices, slot.Device) {
 			delete(s.slots, slot)
@@ -82,7 +84,7 @@ func (s *Service) refreshWorker(name string) {
 	for _, d := range devices {
 		slot := scheduler.Slot{Worker: name, Device: d}
 		state := s.slots[slot]
-		state.Cap = s.cfg.Limits.Cap(slot)
+		state.Cap, state.Closed = s.cfg.Limits.Cap(slot), ill[d]
 		s.slots[slot] = state
 	}
 }
