@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -77,7 +78,7 @@ func Open(dataDir, name string) (*Folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock agent folder: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := take(f); err != nil {
 		f.Close()
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("lock agent folder %s: %w", dir, err)
@@ -89,6 +90,17 @@ func Open(dataDir, name string) (*Folder, error) {
 		return nil, fmt.Errorf("%w: %s%s; stop it with cdui agent stop, or start this one under another --name", ErrBusy, dir, who)
 	}
 	return &Folder{dir: dir, lock: f}, nil
+}
+
+// take takes the lock. Who only looks whether it is held has it for a moment.
+func take(f *os.File) error {
+	for try := 0; ; try++ {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) || try == 10 {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // Close lets go of the lock.
@@ -182,4 +194,24 @@ func replace(path string, data []byte) error {
 		return err
 	}
 	return os.Rename(tmp, path)
+}
+
+// Held tells whether an agent of that name is at work.
+func Held(dataDir, name string) (bool, error) {
+	f, err := os.Open(filepath.Join(Path(dataDir, name), lockFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look at agent folder: %w", err)
+	}
+	defer f.Close()
+	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look at agent folder: %w", err)
+	}
+	return false, nil
 }

@@ -96,10 +96,14 @@ func New(cfg Config) (*Client, error) {
 	}, nil
 }
 
-// Follow sends the records of an attempt, now and after each reconnection.
+// Follow sends the records of an attempt, now and after each reconnection. One
+// that is followed already stays with the source that it has.
 func (c *Client) Follow(key Key, src Source) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.sources[key] != nil {
+		return
+	}
 	c.sources[key] = src
 	if c.live != nil {
 		c.live.startFlow(key, src)

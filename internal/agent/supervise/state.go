@@ -34,8 +34,8 @@ type Stop struct {
 	Force bool
 }
 
-// harder tells whether s leaves a run less time than other does.
-func (s *Stop) harder(other *Stop) bool {
+// Harder tells whether s leaves a run less time than other does.
+func (s *Stop) Harder(other *Stop) bool {
 	switch {
 	case s == nil:
 		return false

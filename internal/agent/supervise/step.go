@@ -62,7 +62,7 @@ func Step(s State) []Action {
 // forRun gives at most one action: the next one shows when it is done.
 func forRun(s State, r Run) (Action, bool) {
 	wanted := r.Wanted
-	if s.StopAll.harder(wanted) {
+	if s.StopAll.Harder(wanted) {
 		wanted = s.StopAll
 	}
 	switch r.Phase {
@@ -70,7 +70,7 @@ func forRun(s State, r Run) (Action, bool) {
 		if r.Phase == Live && !r.Followed {
 			return Action{Do: Follow, Key: r.Key}, true
 		}
-		if wanted.harder(r.Told) {
+		if wanted.Harder(r.Told) {
 			return Action{Do: Cancel, Key: r.Key, Stop: *wanted}, true
 		}
 	case Ended:

@@ -1,0 +1,133 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"cdui/internal/nvml"
+	"cdui/internal/protocol"
+	"cdui/internal/tlspin"
+)
+
+// Config is what an agent is started with.
+type Config struct {
+	// Control is the address of the control plane, http or https.
+	Control string
+	// Pin is sha256:… of the control plane's key; empty trusts the machine's
+	// authorities.
+	Pin string
+	// EnrollToken is a one-time token; it is needed once.
+	EnrollToken string
+	// SessionTokenFile is the control plane's own token file, for an agent on
+	// its machine that isn't enrolled.
+	SessionTokenFile string
+	// Name is the worker's; empty is DefaultName.
+	Name    string
+	DataDir string
+	// Devices are those to offer; none offers all that the environment permits.
+	Devices []string
+	// Python is the interpreter for runs that name none.
+	Python  string
+	PassEnv []string
+	// Mounts maps labels of shared folders to where they are on this machine.
+	Mounts map[string]string
+	// Environ is what the agent was started in.
+	Environ []string
+	// Exe is the cdui binary; empty is this process's own. Isolate is how runs
+	// are held together.
+	Exe, Isolate string
+	// Storage makes what moves the files of runs; nil moves none.
+	Storage func(Upstream) Storage
+	// Cards reads the NVIDIA cards; nil asks the driver.
+	Cards  Cards
+	Logger *slog.Logger
+	// Ready is called once the agent has its folder and its runs, before it
+	// first connects.
+	Ready func()
+}
+
+// Cards reads the NVIDIA cards of this machine, never for long.
+type Cards interface {
+	Probe(ctx context.Context) nvml.Reading
+	Close()
+}
+
+const (
+	// stopGrace is what cdui agent stop --cancel-runs leaves each run (CAN-04).
+	stopGrace = 10 * time.Second
+	// defaultResume is how long runs are kept where no control plane has said.
+	defaultResume = 24 * time.Hour
+)
+
+// DefaultName makes a worker's name of the machine's.
+func DefaultName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return "worker"
+	}
+	return nameFrom(host)
+}
+
+func nameFrom(host string) string {
+	host, _, _ = strings.Cut(strings.ToLower(host), ".")
+	var b strings.Builder
+	for _, c := range host {
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+			b.WriteRune(c)
+		} else if s := b.String(); s != "" && !strings.HasSuffix(s, "-") {
+			b.WriteByte('-')
+		}
+		if b.Len() == 63 {
+			break
+		}
+	}
+	name := strings.TrimRight(b.String(), "-")
+	if protocol.ValidName(name) != nil {
+		return "worker"
+	}
+	return name
+}
+
+// complete checks c and fills in what is left out.
+func (c Config) complete() (Config, error) {
+	if c.Name == "" {
+		c.Name = DefaultName()
+	}
+	if err := protocol.ValidName(c.Name); err != nil {
+		return c, err
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Environ == nil {
+		c.Environ = os.Environ()
+	}
+	if c.Pin != "" {
+		if _, err := tlspin.Parse(c.Pin); err != nil {
+			return c, err
+		}
+		if strings.HasPrefix(c.Control, "http:") {
+			return c, fmt.Errorf("--pin needs an https address, %s is not encrypted", c.Control)
+		}
+	}
+	for label, folder := range c.Mounts {
+		if !filepath.IsAbs(folder) {
+			return c, fmt.Errorf("the mount %s=%s is not absolute", label, folder)
+		}
+	}
+	if !strings.Contains(c.Control, "://") && c.Control != "" {
+		c.Control = "http://" + c.Control
+		if c.Pin != "" {
+			c.Control = "https://" + strings.TrimPrefix(c.Control, "http://")
+		}
+	}
+	c.Control = strings.TrimSuffix(c.Control, "/")
+	c.Devices = slices.Clone(c.Devices)
+	return c, nil
+}

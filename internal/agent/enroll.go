@@ -1,0 +1,165 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"cdui/internal/agent/folder"
+	"cdui/internal/api"
+	"cdui/internal/fsinfo"
+	"cdui/internal/protocol"
+	"cdui/internal/tlspin"
+	"cdui/internal/token"
+	"cdui/internal/version"
+)
+
+// ErrNoToken is wrapped when the agent has nothing to identify itself by.
+var ErrNoToken = errors.New("this agent is not enrolled")
+
+// tlsConfig trusts the pinned key, or the machine's authorities.
+func tlsConfig(pin string) (*tls.Config, error) {
+	if pin == "" {
+		return &tls.Config{MinVersion: tls.VersionTLS12}, nil
+	}
+	p, err := tlspin.Parse(pin)
+	if err != nil {
+		return nil, err
+	}
+	return p.Config(), nil
+}
+
+// tokenSource gives the worker's token, read anew for each connection: a worker
+// may be enrolled again while its agent runs.
+func tokenSource(f *folder.Folder, sessionFile string) func() (string, error) {
+	return func() (string, error) {
+		own, err := f.Token()
+		if err != nil || own != "" {
+			return own, err
+		}
+		if sessionFile != "" {
+			b, err := os.ReadFile(sessionFile)
+			if err != nil {
+				return "", fmt.Errorf("read the control plane's token: %w", err)
+			}
+			return strings.TrimSpace(string(b)), nil
+		}
+		return "", fmt.Errorf("%w; give it a token of cdui workers add with --token", ErrNoToken)
+	}
+}
+
+// enroll spends the one-time token of the configuration, unless the folder is
+// enrolled by it already.
+func enroll(ctx context.Context, cfg Config, f *folder.Folder, tlsCfg *tls.Config) (folder.Note, error) {
+	note, err := f.Note()
+	if err != nil {
+		cfg.Logger.WarnContext(ctx, "the note of an earlier agent is left out", "error", err)
+		note = folder.Note{}
+	}
+	if cfg.Control == "" {
+		return note, errors.New("no control plane given: name it with --control http://HOST:PORT")
+	}
+	note.Name, note.Control, note.Pin = cfg.Name, cfg.Control, cfg.Pin
+	note.PID, note.Version = os.Getpid(), version.String()
+	if cfg.EnrollToken != "" && note.EnrolledWith != token.Hash(cfg.EnrollToken) {
+		reply, err := spendToken(ctx, cfg, tlsCfg)
+		if err != nil {
+			return note, err
+		}
+		// The token first: without it the note would claim what isn't so.
+		if err := f.KeepToken(reply.WorkerToken); err != nil {
+			return note, err
+		}
+		note.WorkerID, note.EnrolledWith = reply.WorkerID, token.Hash(cfg.EnrollToken)
+		cfg.Logger.InfoContext(ctx, "enrolled", "worker", reply.WorkerID, "control", cfg.Control)
+	}
+	return note, f.KeepNote(note)
+}
+
+const (
+	enrollTimeout = 30 * time.Second
+	enrollPause   = 2 * time.Second
+	enrollMost    = 30 * time.Second
+)
+
+// spendToken asks until the control plane answers: it may not be up yet.
+func spendToken(ctx context.Context, cfg Config, tlsCfg *tls.Config) (api.EnrollReply, error) {
+	body, err := json.Marshal(api.EnrollRequest{
+		Token: cfg.EnrollToken, Name: cfg.Name, MachineID: fsinfo.MachineID(), Version: version.String(),
+	})
+	if err != nil {
+		return api.EnrollReply{}, fmt.Errorf("enroll: %w", err)
+	}
+	client := &http.Client{
+		Timeout:   enrollTimeout,
+		Transport: &http.Transport{TLSClientConfig: tlsCfg, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true},
+	}
+	defer client.CloseIdleConnections()
+	for wait := enrollPause; ; wait = min(2*wait, enrollMost) {
+		reply, again, err := askOnce(ctx, client, cfg.Control+api.PathWorkerEnroll, body)
+		if err == nil || !again || ctx.Err() != nil {
+			return reply, err
+		}
+		cfg.Logger.WarnContext(ctx, "not enrolled yet", "control", cfg.Control, "error", err, "retry_in", wait)
+		if !pause(ctx, wait) {
+			return reply, ctx.Err()
+		}
+	}
+}
+
+func askOnce(ctx context.Context, client *http.Client, url string, body []byte) (reply api.EnrollReply, again bool, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return reply, false, fmt.Errorf("enroll: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		return reply, !errors.Is(err, tlspin.ErrMismatch), fmt.Errorf("enroll: %w", err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return reply, true, fmt.Errorf("enroll: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusCreated {
+		again := resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500
+		return reply, again, fmt.Errorf("enroll: the control plane answers %s: %s", resp.Status, said(answer))
+	}
+	if err := json.Unmarshal(answer, &reply); err != nil || reply.WorkerToken == "" {
+		return reply, false, fmt.Errorf("enroll: %s is no control plane: it answers %.80q", url, answer)
+	}
+	return reply, false, protocol.ValidRegisteredName(reply.Name)
+}
+
+// said gives the sentence of an error envelope, or what there is instead.
+func said(answer []byte) string {
+	var e struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(answer, &e) == nil && e.Error.Message != "" {
+		return e.Error.Message
+	}
+	return fmt.Sprintf("%.200s", bytes.TrimSpace(answer))
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
