@@ -1,5 +1,10 @@
 package api
 
+import (
+	"path"
+	"strings"
+)
+
 // Paths of what runs bring along and leave behind.
 const (
 	PathCode              = "/api/code"
@@ -17,9 +22,27 @@ const MaxLogBytes = 64 << 20
 // CodeRef names the folder that a program needs, by the hash of its list of
 // files. Files and Bytes are filled in by the control plane.
 type CodeRef struct {
-	Hash  string `json:"hash"`
+	Hash string `json:"hash"`
+	// Root is where the folder lies at the submitter, absolute. Paths of the
+	// program lie below it and mean the same below wherever it is laid out.
+	Root  string `json:"root,omitempty"`
 	Files int    `json:"files"`
 	Bytes int64  `json:"bytes"`
+}
+
+// Rel gives an absolute path of the submitter relative to Root, "." for Root
+// itself, and whether it lies there.
+func (c CodeRef) Rel(p string) (string, bool) {
+	root, p := path.Clean(c.Root), path.Clean(p)
+	switch {
+	case !path.IsAbs(root) || !path.IsAbs(p):
+		return "", false
+	case p == root:
+		return ".", true
+	case root == "/":
+		return p[1:], true
+	}
+	return strings.CutPrefix(p, root+"/")
 }
 
 // CodeReply answers a list of files: what is to be uploaded before a run may

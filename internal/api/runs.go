@@ -20,6 +20,8 @@ type SubmitRequest struct {
 	Cwd string `json:"cwd,omitempty"`
 	// Git is the state of the submitter's checkout, when it has one.
 	Git *GitState `json:"git,omitempty"`
+	// Code is the folder that a script or a command needs, when it comes along.
+	Code *CodeRef `json:"code,omitempty"`
 }
 
 // GitState is the commit that a run was submitted from.

@@ -16,7 +16,9 @@ import (
 
 var emptySum = codeset.Hash(nil)
 
-func file(path string) protocol.File { return protocol.File{Path: protocol.Path(path), SHA256: emptySum} }
+func file(path string) protocol.File {
+	return protocol.File{Path: protocol.Path(path), SHA256: emptySum}
+}
 
 func TestHostileManifestsAreRefused(t *testing.T) {
 	link := func(path, to string) protocol.File {

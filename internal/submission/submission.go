@@ -36,6 +36,8 @@ type Facts struct {
 	Cwd string `json:"cwd,omitempty"`
 	// Secrets: some params were secret, and their values are in memory only.
 	Secrets bool `json:"secrets,omitempty"`
+	// Code is the folder that the program brought along.
+	Code *api.CodeRef `json:"code,omitempty"`
 }
 
 // FactsOf reads the facts of a row's submission.
@@ -84,12 +86,40 @@ func Check(req api.SubmitRequest, m Machines, cat *catalog.Catalog) (Checked, er
 		c.Row.GitCommit, c.Row.GitDirty = req.Git.Commit, req.Git.Dirty
 	}
 	if isProgram {
-		return c, nil
+		return c, c.keepCode(req.Code)
+	}
+	if req.Code != nil {
+		return Checked{}, api.Errorf(api.Invalid, "code: a folder comes along with a script or a command, not with a graph")
 	}
 	if err := c.types(m, raw, cat); err != nil {
 		return Checked{}, err
 	}
 	return c, c.keepGraph(raw, req.Cwd, cat)
+}
+
+// keepCode notes the folder that a program brings along; the program lies in it.
+func (c *Checked) keepCode(code *api.CodeRef) error {
+	if code == nil {
+		return nil
+	}
+	type named struct{ what, path string }
+	var paths []named
+	if s := c.Program.Script; s != nil {
+		paths = append(paths, named{"the script", s.Path}, named{"its working folder", s.Cwd})
+	} else {
+		paths = append(paths, named{"the working folder", c.Program.Command.Cwd})
+	}
+	for _, n := range paths {
+		if _, ok := code.Rel(n.path); n.path != "" && !ok {
+			return api.Errorf(api.Invalid, "code: %s %s does not lie in the folder %s that comes along", n.what, n.path, code.Root).
+				With("root", code.Root)
+		}
+	}
+	var err error
+	if c.Row.Facts, err = json.Marshal(Facts{Code: code}); err != nil {
+		return fmt.Errorf("note the folder that came along: %w", err)
+	}
+	return nil
 }
 
 // keepGraph puts a graph's secrets into the vault and the rest into the row.

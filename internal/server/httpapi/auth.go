@@ -64,11 +64,15 @@ func (s *Server) authorise(r *http.Request, read bool) error {
 }
 
 func (s *Server) tokenOK(r *http.Request) bool {
+	return token.Matches(givenToken(r), s.cfg.TokenHash)
+}
+
+func givenToken(r *http.Request) string {
 	given := r.Header.Get(api.HeaderToken)
 	if given == "" {
 		given, _ = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	}
-	return token.Matches(given, s.cfg.TokenHash)
+	return given
 }
 
 func fromLoopback(r *http.Request) bool {

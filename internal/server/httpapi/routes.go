@@ -9,7 +9,7 @@ import (
 
 // routes is the whole REST API.
 func (s *Server) routes() []route {
-	return []route{
+	return append(s.codeRoutes(), []route{
 		{method: "GET", path: api.PathHealth, doc: "Whether the control plane is well", response: api.Health{}, call: s.health},
 		{method: "GET", path: api.PathStatus, doc: "The control plane, its devices and counts", response: api.ServerStatus{}, call: s.status},
 		{method: "GET", path: api.PathOpenAPI, doc: "This document", serve: s.openapi},
@@ -68,7 +68,7 @@ func (s *Server) routes() []route {
 		{method: "GET", path: api.PathPresets, doc: "The presets", response: []catalog.Preset{}, call: s.presets},
 		{method: "GET", path: api.PathDBCheck, doc: "Check the database", response: api.DBCheck{}, call: s.dbCheck},
 		{method: "POST", path: api.PathDBBackup, doc: "Copy the database to a file on the server's machine", request: api.BackupRequest{}, response: api.BackupReply{}, call: s.dbBackup},
-	}
+	}...)
 }
 
 func (s *Server) health(r *http.Request) (any, error) {

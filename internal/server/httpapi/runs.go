@@ -11,6 +11,7 @@ import (
 	"cdui/internal/api"
 	"cdui/internal/run"
 	"cdui/internal/store"
+	"cdui/internal/submission"
 )
 
 // find resolves the {id} of a path: a whole run id or a unique prefix.
@@ -102,7 +103,7 @@ func (s *Server) submit(r *http.Request) (any, error) {
 	if err := decode(r, &req, false); err != nil {
 		return nil, err
 	}
-	if err := s.lineage(r, &req); err != nil {
+	if err := s.complete(r, &req); err != nil {
 		return nil, err
 	}
 	replies, err := s.cfg.Runs.Submit(r.Context(), "", req)
@@ -121,7 +122,7 @@ func (s *Server) submitBulk(r *http.Request) (any, error) {
 		return nil, api.Errorf(api.Invalid, "runs has %d entries; a bulk request takes 1 to %d", n, api.MaxBulk)
 	}
 	for i := range req.Runs {
-		if err := s.lineage(r, &req.Runs[i]); err != nil {
+		if err := s.complete(r, &req.Runs[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -132,15 +133,15 @@ func (s *Server) submitBulk(r *http.Request) (any, error) {
 	return api.BulkReply{Runs: replies}, nil
 }
 
-// lineage checks that the run which a copy comes from exists.
-func (s *Server) lineage(r *http.Request, req *api.SubmitRequest) error {
-	if req.RerunOf == "" {
-		return nil
+// complete checks what a submission names elsewhere: the run which a copy comes
+// from, and the folder that comes along.
+func (s *Server) complete(r *http.Request, req *api.SubmitRequest) error {
+	if req.RerunOf != "" {
+		if _, err := s.cfg.Store.Run(r.Context(), req.RerunOf); err != nil {
+			return api.Errorf(api.Invalid, "rerun_of: no run %q", req.RerunOf)
+		}
 	}
-	if _, err := s.cfg.Store.Run(r.Context(), req.RerunOf); err != nil {
-		return api.Errorf(api.Invalid, "rerun_of: no run %q", req.RerunOf)
-	}
-	return nil
+	return s.code(r, req)
 }
 
 func (s *Server) deleteRun(r *http.Request) (any, error) {
@@ -238,6 +239,9 @@ func (s *Server) rerun(r *http.Request) (any, error) {
 			return nil, err
 		}
 	}
+	if err := s.complete(r, &copied); err != nil {
+		return nil, err
+	}
 	replies, err := s.cfg.Runs.Submit(r.Context(), "", copied)
 	if err != nil {
 		return nil, err
@@ -281,7 +285,7 @@ func copyOf(row run.Row, req api.RerunRequest) (api.SubmitRequest, error) {
 		name = req.Name
 	}
 	return api.SubmitRequest{
-		Options: raw, Name: name, RerunOf: row.ID,
+		Options: raw, Name: name, RerunOf: row.ID, Code: submission.FactsOf(row).Code,
 		Git: &api.GitState{Commit: row.GitCommit, Dirty: row.GitDirty},
 	}, nil
 }

@@ -47,12 +47,17 @@ type Host interface {
 	Forget(runID string)
 }
 
-// Config is what the API is made of. All fields but Logger are required.
+// Config is what the API is made of. All fields but Files, Peers and Logger are
+// required.
 type Config struct {
 	Runs  Runs
 	Host  Host
 	Store *store.Store
 	Feed  *feed.Hub
+	// Files keeps what runs bring along and leave; nil takes nothing. Peers
+	// knows the workers that call; nil knows none.
+	Files Files
+	Peers Peers
 	// TokenHash is the hash of the session token that writes need.
 	TokenHash string
 	// AllowedHosts are names beyond loopback that requests may be addressed to.
@@ -115,6 +120,11 @@ type route struct {
 	reads  bool
 	doc    string
 	status int
+	// auth decides in place of the ordinary rules.
+	auth func(r *http.Request) error
+	// bodyCap bounds the body in place of the setting; negative: the handler
+	// does it while it reads.
+	bodyCap int64
 	// request and response are zero values of the bodies' types, nil for none.
 	request, response any
 	params            []param
@@ -130,11 +140,16 @@ type param struct {
 
 func (s *Server) handler(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := s.authorise(r, rt.reads || rt.method == http.MethodGet); err != nil {
+		if err := s.allowed(rt, r); err != nil {
 			s.fail(w, r, err)
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, s.cfg.BodyCap)
+		switch {
+		case rt.bodyCap == 0:
+			r.Body = http.MaxBytesReader(w, r.Body, s.cfg.BodyCap)
+		case rt.bodyCap > 0:
+			r.Body = http.MaxBytesReader(w, r.Body, rt.bodyCap)
+		}
 		if rt.serve != nil {
 			if err := rt.serve(w, r); err != nil {
 				s.fail(w, r, err)
@@ -152,6 +167,13 @@ func (s *Server) handler(rt route) http.Handler {
 		}
 		s.write(w, status, body)
 	})
+}
+
+func (s *Server) allowed(rt route, r *http.Request) error {
+	if rt.auth != nil {
+		return rt.auth(r)
+	}
+	return s.authorise(r, rt.reads || rt.method == http.MethodGet)
 }
 
 func (s *Server) write(w http.ResponseWriter, status int, body any) {
