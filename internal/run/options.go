@@ -139,7 +139,6 @@ func optionErr(option, format string, args ...any) error {
 func ParseOptions(raw json.RawMessage) (Options, error) {
 	o := Options{Lane: "queued", ErrorMode: "fail_fast", Tags: []string{}, After: []After{}}
 	if len(raw) == 0 || string(raw) == "null" {
-		o.Device = "cpu"
 		return o, nil
 	}
 	var m map[string]json.RawMessage

@@ -24,7 +24,7 @@ func TestOptionsHaveTheDefaultsOfTheFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]string{
-		"device": `"cpu"`, "seed": "null", "deterministic": "false", "record_outputs": "false", "verbose": "false",
+		"seed": "null", "deterministic": "false", "record_outputs": "false", "verbose": "false",
 		"weights_persistent": "false", "backward_mode": "false", "auto_backward": "false", "lane": `"queued"`, "graph_id": `""`,
 		"error_mode": `"fail_fast"`, "max_retries": "0", "target": "null", "provenance": "false",
 	} {
