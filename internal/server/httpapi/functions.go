@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -21,6 +22,7 @@ const (
 	codeOutputNotProduced = "output_not_produced"
 	codeOutputTooLarge    = "output_too_large"
 	codeUnserializable    = "unserializable_output"
+	codePayloadTooLarge   = "payload_too_large"
 	functionTimeout       = 300 * time.Second
 	functionLeast         = time.Second
 	functionMost          = time.Hour
@@ -36,6 +38,8 @@ func functionStatus(code string) int {
 		return http.StatusNotFound
 	case function.CodeInvalidInput:
 		return http.StatusUnprocessableEntity
+	case codePayloadTooLarge:
+		return http.StatusRequestEntityTooLarge
 	case function.CodeInvalidContract, function.CodeNoEntryPoints, function.CodeUntriggeredInput,
 		function.CodeUnreachableOutput, function.CodeInvalidGraph:
 		return http.StatusConflict
@@ -48,6 +52,9 @@ func (s *Server) contractOf(r *http.Request) (json.RawMessage, function.Contract
 	raw, err := s.cfg.Host.Graph(r.PathValue("name"))
 	if err != nil {
 		return nil, function.Contract{}, nil, err
+	}
+	if !json.Valid(raw) {
+		return nil, function.Contract{}, nil, api.Errorf(api.Internal, "graph %q can't be read: its file is not JSON", r.PathValue("name"))
 	}
 	contract, problems := function.Of(raw, s.cfg.Host.Catalog(r.Context()))
 	return raw, contract, problems, nil
@@ -70,10 +77,6 @@ func (s *Server) graphRun(w http.ResponseWriter, r *http.Request) error {
 		Outputs: map[string]json.RawMessage{},
 	}
 	if e := s.callGraph(r, &reply); e != nil {
-		var tooLarge *http.MaxBytesError
-		if errors.As(e.cause, &tooLarge) {
-			return e.cause
-		}
 		reply.Status, reply.Outputs = "error", map[string]json.RawMessage{}
 		reply.Error = &api.FunctionError{Code: e.code, Message: e.message, Details: json.RawMessage("null")}
 		if e.nodeID != "" {
@@ -96,7 +99,7 @@ func (s *Server) graphRun(w http.ResponseWriter, r *http.Request) error {
 // itself, such as a busy lane.
 type callFault struct {
 	code, message, nodeID string
-	cause, refused        error
+	refused               error
 }
 
 func problem(p function.Problem) *callFault {
@@ -105,8 +108,12 @@ func problem(p function.Problem) *callFault {
 
 func (s *Server) callGraph(r *http.Request, reply *api.FunctionReply) *callFault {
 	var req api.FunctionRequest
-	if err := decode(r, &req, true); err != nil {
-		return &callFault{code: function.CodeInvalidInput, message: err.Error(), cause: err}
+	var tooLarge *http.MaxBytesError
+	switch err := decode(r, &req, true); {
+	case errors.As(err, &tooLarge):
+		return &callFault{code: codePayloadTooLarge, message: fmt.Sprintf("the request's body is larger than %d bytes", tooLarge.Limit)}
+	case err != nil:
+		return &callFault{code: function.CodeInvalidInput, message: err.Error()}
 	}
 	timeout := functionTimeout
 	if req.TimeoutS != nil {
