@@ -202,6 +202,7 @@ func writerDSN(path string) string {
 			"journal_mode(WAL)",
 			"synchronous(FULL)",
 			"foreign_keys(1)",
+			"secure_delete(1)",
 			"cache_size(-32768)",
 			"wal_autocheckpoint(4000)",
 			"journal_size_limit(67108864)",
