@@ -133,6 +133,15 @@ def test_retry_tries_again_then_goes_on_like_continue(failures, retries, status)
     assert ran.statuses("later")[-1] == ("completed" if status == "completed" else "skipped")
 
 
+def test_the_wait_grows_by_half_a_second_with_each_try(monkeypatch):
+    """Proves C.5."""
+    monkeypatch.undo()
+    waits = []
+    monkeypatch.setattr(engine.Engine, "_wait", lambda self, seconds: waits.append(seconds) or True)
+    run(BRANCHES, failing(ValueError("no"))[0], error_mode="retry", max_retries=3)
+    assert waits == [0.5, 1.0, 1.5]
+
+
 def test_a_stop_ends_the_wait_between_two_tries(monkeypatch):
     """Proves C.10."""
     monkeypatch.setattr(engine, "RETRY_WAIT_S", 3600)
