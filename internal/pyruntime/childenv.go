@@ -23,6 +23,9 @@ type EnvSpec struct {
 	Runtime string
 	// Devices are the run's own, as the host counts them: cpu, cuda:N, mps:N.
 	Devices []string
+	// Visible is what CUDA_VISIBLE_DEVICES has to be to show exactly these
+	// cards; empty: their indexes will do.
+	Visible string
 	// Cores are shared by Slots runs at a time; OMP_NUM_THREADS follows.
 	Cores, Slots int
 	// CheckpointDir is kept across the attempts of a run.
@@ -85,7 +88,7 @@ func ChildEnv(base []string, spec EnvSpec) []string {
 	if spec.Cores > 0 && spec.Slots > 0 && env["OMP_NUM_THREADS"] == "" {
 		env["OMP_NUM_THREADS"] = strconv.Itoa(max(1, spec.Cores/spec.Slots))
 	}
-	setDevices(env, spec.Devices)
+	setDevices(env, spec.Devices, spec.Visible)
 	setRendezvous(env, spec.Argv, spec.MasterPort)
 	if spec.CheckpointDir != "" {
 		env["CDUI_CHECKPOINT_DIR"] = spec.CheckpointDir
@@ -136,7 +139,7 @@ func reserved(name string) bool {
 
 // setDevices makes exactly the run's own cards visible, numbered from 0 in
 // PCI order as nvidia-smi has them.
-func setDevices(env map[string]string, devices []string) {
+func setDevices(env map[string]string, devices []string, visible string) {
 	var cards []string
 	kind := "cpu"
 	for _, d := range devices {
@@ -150,6 +153,9 @@ func setDevices(env map[string]string, devices []string) {
 	}
 	env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
 	env["CUDA_VISIBLE_DEVICES"] = strings.Join(cards, ",")
+	if len(cards) > 0 && visible != "" {
+		env["CUDA_VISIBLE_DEVICES"] = visible
+	}
 	if kind == "cuda" {
 		kind = "cuda:0"
 	}

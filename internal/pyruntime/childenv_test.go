@@ -290,3 +290,19 @@ func asMap(env []string) map[string]string {
 	}
 	return m
 }
+
+func TestChildEnvNamesCardsByUUIDWhenTheirIndexesWontDo(t *testing.T) {
+	for _, tt := range []struct {
+		devices       []string
+		visible, want string
+	}{
+		{[]string{"cuda:2", "cuda:0"}, "GPU-c,GPU-a", "GPU-c,GPU-a"},
+		{[]string{"cuda:2"}, "", "2"},
+		{[]string{"cpu"}, "GPU-c", ""},
+	} {
+		env := pyruntime.ChildEnv(nil, pyruntime.EnvSpec{Devices: tt.devices, Visible: tt.visible})
+		if !slices.Contains(env, "CUDA_VISIBLE_DEVICES="+tt.want) {
+			t.Errorf("%v: %v", tt, env)
+		}
+	}
+}

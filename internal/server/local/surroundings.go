@@ -94,6 +94,9 @@ func (s *Surroundings) Assignment(ctx context.Context, job runs.Job, kept string
 		}
 	}
 	env.Argv = a.Argv
+	if s.Devices != nil {
+		env.Visible = s.Devices().CUDAVisible(env.Devices)
+	}
 	a.Env = pyruntime.ChildEnv(s.Environ, env)
 	a.VisibleDevices, a.DeviceAliases = aliases(row.Devices)
 	return a, nil
