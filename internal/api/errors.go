@@ -19,6 +19,7 @@ const (
 	Misdirected  Code = "misdirected"       // 421: Host not allowed
 	NotFound     Code = "not_found"         // 404
 	Conflict     Code = "conflict"          // 409
+	TooMany      Code = "too_many_requests" // 429
 	Unavailable  Code = "unavailable"       // 503
 	StorageFull  Code = "storage_full"      // 503
 	StorageBusy  Code = "storage_busy"      // 503
@@ -42,6 +43,8 @@ func (c Code) Status() int {
 		return http.StatusNotFound
 	case Conflict:
 		return http.StatusConflict
+	case TooMany:
+		return http.StatusTooManyRequests
 	case Unavailable, StorageFull, StorageBusy:
 		return http.StatusServiceUnavailable
 	}

@@ -18,6 +18,8 @@ const (
 	PathWorkerEnroll      = "/api/workers/enroll"
 	PathTokens            = "/api/tokens"
 	PathToken             = "/api/tokens/{id}"
+	// PathWorkerSocket is where agents connect.
+	PathWorkerSocket = "/ws/worker"
 )
 
 // EnrollmentRequest asks for a one-time token that makes a worker. Name is only
@@ -76,6 +78,9 @@ type Worker struct {
 	Instance string      `json:"instance"`
 	State    WorkerState `json:"state"`
 	Draining bool        `json:"draining"`
+	// DrainOnly: it is of another release, and connected for the runs that it
+	// has alone.
+	DrainOnly bool `json:"drain_only"`
 	// Degraded: its node types differ from the control plane's.
 	Degraded     bool                  `json:"degraded"`
 	RejectReason string                `json:"reject_reason"`
@@ -137,6 +142,12 @@ const (
 	RoleSubmit Role = "submit"
 	RoleAdmin  Role = "admin"
 )
+
+// Allows tells whether r may what needs the role need.
+func (r Role) Allows(need Role) bool {
+	rank := map[Role]int{RoleRead: 1, RoleSubmit: 2, RoleAdmin: 3}
+	return rank[r] > 0 && rank[r] >= rank[need]
+}
 
 // TokenRequest makes a token for a user.
 type TokenRequest struct {

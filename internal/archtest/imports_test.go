@@ -119,8 +119,8 @@ var rules = []rule{
 	},
 }
 
-// starters are the commands that start a control plane.
-var starters = []string{"internal/cli/serverctl"}
+// starters are the commands that start a control plane or an agent.
+var starters = []string{"internal/cli/serverctl", "internal/cli/agentcmd"}
 
 func TestForbiddenImports(t *testing.T) {
 	packages := loadPackages(t)
@@ -169,6 +169,7 @@ func forbiddenChains(packages map[string]*pkg, path string, r rule) [][]string {
 // why it may.
 var meetings = map[string]string{
 	"local → runs":   "it implements the Executor that runs declares, in the words of runs",
+	"workers → runs": "it implements the Executor for runs on workers, and says how workers are in the words of runs",
 	"httpapi → feed": "feed is a leaf: it knows no other package and carries no payload, only that there is news",
 }
 

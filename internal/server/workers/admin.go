@@ -1,0 +1,116 @@
+package workers
+
+import (
+	"context"
+	"fmt"
+
+	"cdui/internal/api"
+	"cdui/internal/protocol"
+	"cdui/internal/run"
+	"cdui/internal/server/runs"
+)
+
+// Drain stops or takes up placing runs on a worker; those that execute there go
+// on. It is kept for the worker and told to its agent at each connection.
+func (r *Registry) Drain(ctx context.Context, name string, on bool) (api.Worker, error) {
+	r.mu.Lock()
+	w := r.workers[name]
+	known := w != nil && w.listed
+	enrolled := known && w.enrolled
+	r.mu.Unlock()
+	if !known {
+		return api.Worker{}, unknownWorker(name)
+	}
+	if enrolled {
+		if err := r.cfg.Store.DrainWorker(ctx, name, on); err != nil {
+			return api.Worker{}, storeError(name, err)
+		}
+	}
+	here := r.hashes(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.workers[name] != w {
+		return api.Worker{}, unknownWorker(name)
+	}
+	if w.draining != on {
+		w.draining = on
+		if s := w.session; s != nil && !s.drainOnly {
+			s.send(&protocol.Drain{On: on})
+		}
+		r.tell(w)
+	}
+	r.log.Info("drain", "worker", name, "on", on)
+	return r.view(w, here), nil
+}
+
+// Rekey takes a worker's token away and gives a one-time token that enrolls it
+// again. Its runs go on out of sight until then.
+func (r *Registry) Rekey(ctx context.Context, user, name string) (api.EnrollmentReply, error) {
+	secret, e := newEnrollment(user, name, enrollValid)
+	if err := r.cfg.Store.RekeyWorker(ctx, name, e); err != nil {
+		return api.EnrollmentReply{}, storeError(name, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.revoke(name)
+	if w := r.workers[name]; w != nil && w.session != nil {
+		w.session.hangUp(protocol.CloseUnauthorized, "the worker has to enroll again", rekeyed())
+	}
+	r.log.Info("worker rekeyed", "worker", name, "user", user)
+	return r.shown(secret, e, name), nil
+}
+
+// Remove forgets a worker: its connection is closed, its runs are interrupted
+// and free their slots, runs that wait for it fail.
+func (r *Registry) Remove(ctx context.Context, name string) error {
+	r.mu.Lock()
+	w := r.workers[name]
+	enrolled := w != nil && w.enrolled
+	known := w != nil && (w.listed || w.rejected != nil)
+	r.mu.Unlock()
+	if !known {
+		return unknownWorker(name)
+	}
+	if enrolled {
+		if err := r.cfg.Store.RemoveWorker(ctx, name); err != nil {
+			return storeError(name, err)
+		}
+	}
+	r.mu.Lock()
+	if r.workers[name] != w {
+		r.mu.Unlock()
+		return unknownWorker(name)
+	}
+	r.revoke(name)
+	ended := len(w.runs)
+	if s := w.session; s != nil {
+		s.hangUp(protocol.CloseUnauthorized, "the worker was removed", protocol.Problem{Code: protocol.CauseRemoved, Text: "the worker was removed"})
+		r.leaveSession(w)
+	}
+	if w.grace != nil {
+		w.grace.Stop()
+	}
+	for _, p := range w.sorted() {
+		r.lose(w, p, runs.Loss{
+			EndClass: run.EndWorkerLost, Code: protocol.CodeWorkerRemoved,
+			Text: fmt.Sprintf("worker %s was removed", name), Params: map[string]any{"worker": name},
+		})
+	}
+	delete(r.workers, name)
+	placer := r.placer
+	r.mu.Unlock()
+	r.log.Info("worker removed", "worker", name, "runs", ended)
+	if err := placer.RemoveWorker(ctx, name); err != nil {
+		return fmt.Errorf("end the runs that wait for worker %s: %w", name, err)
+	}
+	return nil
+}
+
+// runIDs lists the runs on a worker. The caller holds mu.
+func (w *worker) runIDs() []string {
+	ids := make([]string, 0, len(w.runs))
+	for _, p := range w.sorted() {
+		ids = append(ids, p.id)
+	}
+	return ids
+}

@@ -1,0 +1,352 @@
+package workers
+
+import (
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"cdui/internal/api"
+	"cdui/internal/protocol"
+	"cdui/internal/server/workers/admit"
+	"cdui/internal/token"
+)
+
+var errNestedPart = fmt.Errorf("%w: a part inside of a part", protocol.ErrBadFrame)
+
+// Serve answers /ws/worker. hostAllowed is whether the request was addressed to
+// a name of this control plane.
+func (r *Registry) Serve(w http.ResponseWriter, req *http.Request, hostAllowed bool) {
+	id, peer, code, why := r.authorise(req, hostAllowed)
+	if !websocket.IsWebSocketUpgrade(req) {
+		status := http.StatusUpgradeRequired
+		switch code {
+		case protocol.CloseForbidden:
+			status = http.StatusForbidden
+		case protocol.CloseUnauthorized:
+			status = http.StatusUnauthorized
+		default:
+			why = "agents connect here with a WebSocket"
+		}
+		http.Error(w, why, status)
+		return
+	}
+	up := websocket.Upgrader{
+		HandshakeTimeout: protocol.HelloTimeout, ReadBufferSize: 16 << 10, WriteBufferSize: 16 << 10,
+		CheckOrigin: func(*http.Request) bool { return true }, // authorise has, and says no in its own way
+	}
+	conn, err := up.Upgrade(w, req, nil)
+	if err != nil {
+		return // the upgrader has answered
+	}
+	defer conn.Close()
+	if code != 0 {
+		r.log.Warn("worker refused", "peer", peer, "reason", why)
+		turnAway(conn, code, why)
+		return
+	}
+	if !r.enter() {
+		turnAway(conn, closeGoingAway, "the control plane stops")
+		return
+	}
+	defer r.wg.Done()
+	conn.SetReadLimit(protocol.MaxFrameBytes)
+	s := newSession(r, conn, id, peer)
+	r.serve(s)
+}
+
+// enter counts a connection in, unless the registry closes.
+func (r *Registry) enter() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false
+	}
+	r.wg.Add(1)
+	return true
+}
+
+// authorise checks a request before anything is read from it; code is 0 when it
+// may go on.
+func (r *Registry) authorise(req *http.Request, hostAllowed bool) (id admit.Identity, peer netip.Addr, code int, why string) {
+	if from, err := netip.ParseAddrPort(req.RemoteAddr); err == nil {
+		peer = from.Addr().Unmap()
+	}
+	switch {
+	case !hostAllowed:
+		return id, peer, protocol.CloseForbidden, "this control plane doesn't answer to the name " + req.Host
+	case req.Header.Get("Origin") != "":
+		return id, peer, protocol.CloseForbidden, "agents send no Origin"
+	}
+	secret := credential(req)
+	id, ok := r.identity(token.Hash(secret), peer.IsLoopback())
+	if secret == "" || !ok {
+		return id, peer, protocol.CloseUnauthorized, "no worker has this token"
+	}
+	r.warnPlain(req, peer, "a worker's token")
+	return id, peer, 0, ""
+}
+
+func credential(req *http.Request) string {
+	if t := req.Header.Get(api.HeaderToken); t != "" {
+		return t
+	}
+	if t, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer "); ok {
+		return t
+	}
+	return req.URL.Query().Get("token")
+}
+
+// warnPlain tells when a secret came over a network that anybody can read.
+func (r *Registry) warnPlain(req *http.Request, peer netip.Addr, what string) {
+	if req.TLS == nil && !r.cfg.Secure && !peer.IsLoopback() {
+		r.log.Warn(what+" came over plain HTTP, readable on the way; start with --tls-self-signed or a certificate", "peer", peer)
+	}
+}
+
+func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// turnAway closes a connection of which nothing was read.
+func turnAway(conn *websocket.Conn, code int, why string) {
+	sayGoodbye(conn, code, why)
+	raw := conn.NetConn()
+	if raw.SetReadDeadline(time.Now().Add(goodbye)) == nil {
+		_, _ = io.Copy(io.Discard, io.LimitReader(raw, protocol.MaxFrameBytes)) // until the peer has read the reason
+	}
+}
+
+// serve runs one connection from its hello to its end.
+func (r *Registry) serve(s *session) {
+	hello, err := s.hello()
+	if err != nil {
+		switch code, text := helloFault(err); {
+		case code == protocol.CloseNoHello:
+			turnAway(s.conn, code, text)
+		case code != 0:
+			s.rejectWith(&protocol.Reject{Code: protocol.RejectBadHello, Reason: text})
+		}
+		return
+	}
+	s.name, s.nonce = hello.RegisteredName(), hello.Nonce
+	s.conn.SetPongHandler(func(string) error {
+		select {
+		case s.pong <- struct{}{}:
+		default:
+		}
+		return s.alive()
+	})
+	if !r.admit(s, hello) {
+		return
+	}
+	r.wg.Go(s.write)
+	s.receive(func(f protocol.Frame) error { return r.handle(s, f) })
+	r.sessionEnded(s)
+}
+
+// hello reads the first frame.
+func (s *session) hello() (*protocol.Hello, error) {
+	if err := s.conn.SetReadDeadline(time.Now().Add(protocol.HelloTimeout)); err != nil {
+		return nil, err
+	}
+	_, raw, err := s.conn.ReadMessage()
+	if err != nil {
+		return nil, err
+	}
+	env, err := protocol.DecodeFromAgent(raw)
+	if err != nil {
+		return nil, err
+	}
+	hello, ok := env.Frame.(*protocol.Hello)
+	if !ok {
+		return nil, fmt.Errorf("%w: the first frame is %.40q, not a hello", protocol.ErrBadFrame, env.Frame.FrameType())
+	}
+	return hello, nil
+}
+
+// helloFault says how to end a connection that brought no hello; 0 is a peer
+// that went away.
+func helloFault(err error) (code int, text string) {
+	var timeout net.Error
+	switch {
+	case errors.Is(err, protocol.ErrBadFrame):
+		return protocol.CloseRejected, err.Error()
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return protocol.CloseNoHello, fmt.Sprintf("no hello within %s", protocol.HelloTimeout)
+	case errors.Is(err, websocket.ErrReadLimit):
+		return protocol.CloseRejected, "the first frame is too long"
+	}
+	return 0, ""
+}
+
+// rejectWith sends a reject and closes.
+func (s *session) rejectWith(reject *protocol.Reject) {
+	s.log.Warn("worker rejected", "worker", s.name, "peer", s.peer, "code", reject.Code, "reason", reject.Reason)
+	if raw, err := protocol.Encode(0, reject); err == nil && s.conn.SetWriteDeadline(time.Now().Add(goodbye)) == nil {
+		_ = s.conn.WriteMessage(websocket.TextMessage, raw) // the close frame says it, too
+	}
+	turnAway(s.conn, protocol.CloseRejected, reject.Reason)
+}
+
+// admit decides on a hello and, when it is let in, makes s the worker's
+// session.
+func (r *Registry) admit(s *session, hello *protocol.Hello) bool {
+	here := r.hashes(r.ctx)
+	var pinged *admit.Pinged
+	for {
+		r.mu.Lock()
+		standing, live := r.standing(s.name)
+		verdict := admit.Decide(hello, s.id, standing, pinged)
+		switch verdict.Action {
+		case admit.Welcome:
+			ok := r.welcome(s, hello, verdict.DrainOnly, here)
+			r.mu.Unlock()
+			return ok
+		case admit.Ping:
+			r.mu.Unlock()
+			pinged = &admit.Pinged{Epoch: live.epoch, Answered: live.answers(protocol.PingTimeout)}
+		default:
+			r.noteReject(s, verdict.Reject)
+			r.mu.Unlock()
+			s.rejectWith(verdict.Reject)
+			return false
+		}
+	}
+}
+
+// standing is what is held of a name. The caller holds mu.
+func (r *Registry) standing(name string) (admit.Standing, *session) {
+	st := admit.Standing{Version: r.cfg.Version}
+	w := r.workers[name]
+	if w == nil {
+		return st, nil
+	}
+	st.Enrolled, st.Runs = w.enrolled, len(w.runs)
+	if l := w.session; l != nil {
+		st.Live = &admit.Live{Epoch: l.epoch, Nonce: l.nonce, Way: l.id.Way}
+	}
+	return st, w.session
+}
+
+// answers asks the worker at the other end for a sign of life.
+func (s *session) answers(within time.Duration) bool {
+	select {
+	case <-s.pong:
+	default:
+	}
+	if err := s.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(within)); err != nil {
+		return false
+	}
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-s.pong:
+		return true
+	case <-s.read:
+		return false
+	case <-timer.C:
+		return false
+	}
+}
+
+// maxRejected bounds how many names of strangers are remembered for their
+// rejection.
+const maxRejected = 256
+
+// noteReject keeps why a name was turned away, for people to see. A token of
+// one worker writes under no other worker's name. The caller holds mu.
+func (r *Registry) noteReject(s *session, reject *protocol.Reject) {
+	name := s.name
+	if s.id.Way == admit.Worker {
+		name = s.id.Name
+	}
+	if protocol.ValidRegisteredName(name) != nil {
+		return
+	}
+	w := r.workers[name]
+	if w == nil {
+		if len(r.workers) >= maxRejected {
+			return
+		}
+		w = r.entry(name)
+		w.gone = true
+	}
+	w.rejected = reject
+}
+
+// capabilities is what this release can.
+func capabilities() protocol.Capabilities {
+	return protocol.Capabilities{
+		protocol.CapAck, protocol.CapTransfer, protocol.CapRunFacts, protocol.CapFrames, protocol.CapParts, protocol.CapLogs,
+	}
+}
+
+// welcome makes s the worker's session. What it is sent first is in the outbox
+// before anything else can be. The caller holds mu.
+func (r *Registry) welcome(s *session, hello *protocol.Hello, drainOnly bool, here map[string]string) bool {
+	if r.closed {
+		return false
+	}
+	w := r.entry(s.name)
+	if old := w.session; old != nil {
+		old.hangUp(protocol.CloseReplaced, "another connection of this worker took over", protocol.Problem{
+			Code: protocol.CauseReplaced, Text: "another connection of the worker took over",
+		})
+		r.leaveSession(w)
+	}
+	if w.grace != nil {
+		w.grace.Stop()
+		w.grace = nil
+	}
+	r.epoch++
+	now := time.Now()
+	skew := hello.TS.Sub(now)
+	s.epoch, s.drainOnly = r.epoch, drainOnly
+	s.caps = capabilities().Common(hello.Capabilities)
+	w.session, w.hello, w.devices, w.listed, w.rejected, w.gone = s, hello, hello.Devices, true, nil, false
+	w.connectedAt, w.lastSeen, w.skew, w.selfDraining = now, now, &skew, false
+	w.sameMachine = s.peer.IsLoopback() && hello.MachineID != "" && hello.MachineID == r.cfg.MachineID
+	w.compare(here)
+	if skew.Abs() > protocol.MaxClockSkew {
+		r.log.Warn("the worker's clock is off", "worker", w.name, "skew", skew.Round(time.Second))
+	}
+	welcome := &protocol.Welcome{
+		WorkerID: w.name, Version: r.cfg.Version, Protocol: protocol.Version, TS: now.UTC(),
+		HeartbeatS: protocol.SecondsOf(r.cfg.Heartbeat), GraceS: protocol.SecondsOf(r.cfg.Grace), ResumeGraceS: protocol.SecondsOf(r.cfg.ResumeGrace),
+		Capabilities: s.caps, DrainOnly: drainOnly, Runs: []protocol.HeldRun{},
+	}
+	for _, p := range w.sorted() {
+		welcome.Runs = append(welcome.Runs, protocol.HeldRun{RunID: p.id, Attempt: p.attempt, RecordedSeq: p.recorded})
+	}
+	s.send(welcome)
+	if w.draining || drainOnly {
+		s.send(&protocol.Drain{On: true})
+	}
+	r.log.Info("worker connected", "worker", w.name, "peer", s.peer, "version", hello.Version, "runs", len(w.runs), "drain_only", drainOnly)
+	r.tell(w)
+	r.save(w)
+	return true
+}
+
+// digest is the hash of a document's canonical form, "" for none.
+func digest(doc json.RawMessage) string {
+	if len(doc) == 0 {
+		return ""
+	}
+	var v any
+	if json.Unmarshal(doc, &v) != nil {
+		return ""
+	}
+	canonical, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return token.Hash(string(canonical))
+}
