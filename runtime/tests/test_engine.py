@@ -475,6 +475,32 @@ def test_seeding_covers_python_and_numpy():
     assert draw() == draw()
 
 
+def test_a_node_is_told_of_its_run():
+    """Proves B.1: the context, and that only what execute declares is passed."""
+    seen = {}
+
+    def execute(self, inputs, params, context):
+        names = ("run_id", "node_id", "graph_id", "device", "seed", "deterministic", "verbose", "backward_mode", "weights_persistent")
+        seen.update({name: getattr(context, name) for name in names}, derived=context.derived_seed("x"), stop=context.should_stop(),
+                    artifacts=context.can_record_artifacts())
+        return {}
+
+    ran = run(graph([("n", "Ask"), ("v", "Value")]), node("Ask", execute, outputs=()), run_id="r", graph_id="g", seed=3, verbose=True)
+    assert ran.outcome.status == "succeeded"
+    assert seen == {"run_id": "r", "node_id": "n", "graph_id": "g", "device": "cpu", "seed": 3, "deterministic": False, "verbose": True,
+                    "backward_mode": False, "weights_persistent": False, "derived": derive_seed(3, "x"), "stop": False, "artifacts": True}
+
+
+def test_deterministic_kernels_are_asked_for_and_only_warn():
+    """Proves C.13."""
+    pytest.importorskip("torch")
+    code = ("import sys, os; sys.path.insert(0, sys.argv[1]); from cdui.seeding import make_deterministic; make_deterministic(); import torch; "
+            "print(os.environ['CUBLAS_WORKSPACE_CONFIG'], torch.are_deterministic_algorithms_enabled(), "
+            "torch.is_deterministic_algorithms_warn_only_enabled(), torch.backends.cudnn.benchmark)")
+    got = subprocess.run([PYTHON, "-c", code, str(ROOT)], capture_output=True, text=True, check=True)
+    assert got.stdout == ":4096:8 True True False\n"
+
+
 def test_a_graph_without_torch_never_imports_it():
     paths = [str(ROOT), str(ROOT / "tests")]
     code = f"import sys; sys.path[:0] = {paths}; import engines as e; e.run(e.graph([('v', 'Value')])); print('torch' in sys.modules)"
