@@ -42,7 +42,10 @@ func (c CodeRef) Rel(p string) (string, bool) {
 	case root == "/":
 		return p[1:], true
 	}
-	return strings.CutPrefix(p, root+"/")
+	if rel, ok := strings.CutPrefix(p, root+"/"); ok {
+		return rel, true
+	}
+	return "", false
 }
 
 // CodeReply answers a list of files: what is to be uploaded before a run may

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"cdui/internal/api"
+	"cdui/internal/blobs"
 	"cdui/internal/catalog"
 	"cdui/internal/console"
 	"cdui/internal/device"
@@ -23,6 +24,7 @@ import (
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
 	"cdui/internal/server/feed"
+	"cdui/internal/server/files"
 	"cdui/internal/server/httpapi"
 	"cdui/internal/server/runs"
 	"cdui/internal/store"
@@ -61,6 +63,7 @@ type site struct {
 
 	catalog *catalog.Catalog
 	pinned  string
+	peers   *peers
 }
 
 func (w *site) Info() api.ServerInfo { return api.ServerInfo{Version: "test", BootID: "b"} }
@@ -97,7 +100,17 @@ func newSite(t *testing.T) *site {
 	if w.catalog, err = catalog.Builtin(); err != nil {
 		t.Fatal(err)
 	}
+	contents, err := blobs.Open(filepath.Join(w.dir, "blobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keeper := files.New(files.Config{
+		Blobs: contents, RunsDir: filepath.Join(w.dir, "runs"),
+		Limits: files.Limits{Folder: 1 << 20, File: 1 << 18, Artifact: 1 << 19},
+	})
+	w.peers = &peers{keeper: keeper, holds: map[string]string{}, code: map[string]string{}}
 	w.api = httpapi.New(httpapi.Config{
+		Files: keeper, Peers: w.peers,
 		Runs: svc, Host: w, Store: st, Feed: hub, TokenHash: token.Hash(secret), AllowedHosts: []string{"lab.example"},
 		Listen: "127.0.0.1:8000", BodyCap: 1 << 20, ResponseCap: 1 << 20,
 	})
