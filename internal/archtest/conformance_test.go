@@ -218,7 +218,7 @@ var (
 func pythonTests(content, rel string) []bearer {
 	lines := strings.SplitAfter(content, "\n")
 	var all []bearer
-	for i := 0; i < len(lines); i++ {
+	for i := range lines {
 		m := pythonTest.FindStringSubmatch(lines[i])
 		if m == nil {
 			continue
