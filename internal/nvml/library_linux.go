@@ -36,9 +36,9 @@ type library struct {
 }
 
 // openLibrary gives nil when this machine has no such library.
-func openLibrary() (*library, error) {
+func openLibrary(users *userNames) (*library, error) {
 	l := &library{
-		nvml: nvml.New(), opened: time.Now(), users: &userNames{}, has: map[string]bool{},
+		nvml: nvml.New(), opened: time.Now(), users: users, has: map[string]bool{},
 		xids: map[string]uint64{}, seen: map[int]device.Device{},
 	}
 	switch ret := l.nvml.Init(); ret {
@@ -63,10 +63,10 @@ func openLibrary() (*library, error) {
 
 func (l *library) close() {
 	if l.events != nil && l.can("nvmlEventSetFree") {
-		l.events.Free()
+		_ = l.events.Free()
 	}
 	if l.can("nvmlShutdown") {
-		l.nvml.Shutdown()
+		_ = l.nvml.Shutdown()
 	}
 }
 
@@ -97,14 +97,13 @@ func (l *library) why(ret nvml.Return) string {
 func (l *library) cards() ([]device.Device, error) {
 	if l.unreachable && time.Since(l.opened) > reopenAfter {
 		l.close()
-		fresh, err := openLibrary()
+		fresh, err := openLibrary(l.users)
 		if err != nil {
 			return nil, err
 		}
 		if fresh == nil {
 			return nil, errors.New("open the NVIDIA driver: its library is gone")
 		}
-		fresh.users = l.users
 		*l = *fresh
 	}
 	if !l.can("nvmlDeviceGetCount_v2", "nvmlDeviceGetCount") || !l.can("nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex") {
@@ -313,7 +312,7 @@ func (l *library) listen() {
 	for i := range n {
 		if handle, ret := l.nvml.DeviceGetHandleByIndex(i); ret == nvml.SUCCESS {
 			// Refused by cards that tell no events.
-			handle.RegisterEvents(nvml.EventTypeXidCriticalError, set)
+			_ = handle.RegisterEvents(nvml.EventTypeXidCriticalError, set)
 		}
 	}
 	l.events = set

@@ -63,7 +63,8 @@ func Main(args []string) int {
 	select {
 	case <-unheard:
 		return 0
-	case <-served:
+	case err := <-served:
+		fmt.Fprintln(os.Stderr, "cdui nvml:", err)
 		return 1
 	}
 }
@@ -83,12 +84,13 @@ func write(w io.Writer, a answer) error {
 type reader struct {
 	library bool
 	open    *library
+	users   userNames
 }
 
 func (r *reader) read() answer {
 	if r.library && r.open == nil {
 		var err error
-		if r.open, err = openLibrary(); err != nil {
+		if r.open, err = openLibrary(&r.users); err != nil {
 			return answer{Way: wayLibrary, Error: err.Error()}
 		}
 		// A machine without the library may have the tool all the same.
@@ -103,5 +105,5 @@ func (r *reader) read() answer {
 		}
 		return a
 	}
-	return readSMI(context.Background())
+	return readSMI(context.Background(), &r.users)
 }

@@ -120,7 +120,7 @@ func TestNvidiaSMIsListOfInstancesAndProcesses(t *testing.T) {
 	if i := cards[1].MIG.Instances[1]; i.Index != 1 || i.UUID != "MIG-9c4d" || *i.Profile != "1g.5gb" {
 		t.Errorf("instance %+v", i)
 	}
-	parseProcesses("GPU-02, 4194304, 512\nGPU-02, 4194305, [N/A]\nGPU-88, 1, 2\n", cards)
+	parseProcesses("GPU-02, 4194304, 512\nGPU-02, 4194305, [N/A]\nGPU-88, 1, 2\n", cards, &userNames{})
 	if p := cards[1].Processes; len(p) != 2 || p[0].PID != 4194304 || *p[0].MemoryMiB != 512 || p[1].MemoryMiB != nil {
 		t.Errorf("processes %+v", p)
 	}
@@ -128,7 +128,7 @@ func TestNvidiaSMIsListOfInstancesAndProcesses(t *testing.T) {
 		t.Errorf("the others have %+v and %+v", cards[0].Processes, cards[2].Processes)
 	}
 	for _, garbage := range []string{"0, Card, GPU-x, 1", "\"", "No running processes found\n"} {
-		parseProcesses(garbage, cards)
+		parseProcesses(garbage, cards, &userNames{})
 		parseInstances(garbage, cards)
 	}
 }
@@ -138,6 +138,6 @@ func FuzzParseInstances(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, list, processes string) {
 		cards := []device.Device{card(1), card(2)}
 		parseInstances(list, cards)
-		parseProcesses(processes, cards)
+		parseProcesses(processes, cards, &userNames{})
 	})
 }

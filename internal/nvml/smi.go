@@ -20,7 +20,7 @@ const (
 
 // readSMI asks nvidia-smi, found in PATH. A machine without it has no way to
 // ask.
-func readSMI(ctx context.Context) answer {
+func readSMI(ctx context.Context, users *userNames) answer {
 	path, err := exec.LookPath("nvidia-smi")
 	if err != nil {
 		return answer{}
@@ -55,7 +55,7 @@ func readSMI(ctx context.Context) answer {
 			parseInstances(out, cards)
 		}
 		if out, err := run("--query-compute-apps="+smiUsers, "--format=csv,noheader,nounits"); err == nil {
-			parseProcesses(out, cards)
+			parseProcesses(out, cards, users)
 		}
 	}
 	return answer{Way: waySMI, Cards: cards}
@@ -141,7 +141,7 @@ func parseInstances(out string, cards []device.Device) {
 }
 
 // parseProcesses reads the table of processes.
-func parseProcesses(out string, cards []device.Device) {
+func parseProcesses(out string, cards []device.Device, users *userNames) {
 	rows, err := readCSV(out)
 	if err != nil {
 		return
@@ -161,7 +161,6 @@ func parseProcesses(out string, cards []device.Device) {
 			used[card] = append(used[card], usage{pid: *pid, mib: whole(row[2])})
 		}
 	}
-	users := &userNames{}
 	for card, list := range used {
 		card.Processes = users.describe(list)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/console"
+	"cdui/internal/run"
 	"cdui/internal/scheduler"
 )
 
@@ -39,6 +40,12 @@ func (s *server) Problems(ctx context.Context) []api.Problem {
 	}
 	if err := s.cards.problem(); err != nil {
 		out = append(out, api.Problem{Code: "driver", Text: err.Error()})
+	}
+	for _, d := range s.inventory() {
+		if !d.Health.OK() {
+			r := run.CardUnhealthy(d.Device, d.Health.String())
+			out = append(out, api.Problem{Code: r.Code, Text: r.Text, Params: r.Params})
+		}
 	}
 	_, bad := s.catalog.Current(ctx)
 	for _, p := range bad {
