@@ -35,7 +35,7 @@ func (r *Registry) Drain(ctx context.Context, name string, on bool) (api.Worker,
 	if w.draining != on {
 		w.draining = on
 		if s := w.session; s != nil && !s.drainOnly {
-			s.send(&protocol.Drain{On: on})
+			s.Send(&protocol.Drain{On: on})
 		}
 		r.tell(w)
 	}
@@ -54,7 +54,7 @@ func (r *Registry) Rekey(ctx context.Context, user, name string) (api.Enrollment
 	defer r.mu.Unlock()
 	r.revoke(name)
 	if w := r.workers[name]; w != nil && w.session != nil {
-		w.session.hangUp(protocol.CloseUnauthorized, "the worker has to enroll again", rekeyed())
+		w.session.HangUp(protocol.CloseUnauthorized, "the worker has to enroll again", rekeyed())
 	}
 	r.log.Info("worker rekeyed", "worker", name, "user", user)
 	return r.shown(secret, e, name), nil
@@ -84,7 +84,7 @@ func (r *Registry) Remove(ctx context.Context, name string) error {
 	r.revoke(name)
 	ended := len(w.runs)
 	if s := w.session; s != nil {
-		s.hangUp(protocol.CloseUnauthorized, "the worker was removed", protocol.Problem{Code: protocol.CauseRemoved, Text: "the worker was removed"})
+		s.HangUp(protocol.CloseUnauthorized, "the worker was removed", protocol.Problem{Code: protocol.CauseRemoved, Text: "the worker was removed"})
 		r.leaveSession(w)
 	}
 	if w.grace != nil {

@@ -33,8 +33,8 @@
 // which its spool makes harmless. What happens to one run reaches the Sink in
 // order, through the run's own mailbox, and is tried again until the Sink takes
 // it; records are acknowledged after that. Decisions (who is let in, what a
-// run_alive means) are pure functions in package workers/admit and in
-// reconcile.go.
+// run_alive means) are pure functions in package workers/admit; a connection's
+// own goroutines and bounds are in workers/conn.
 //
 // A connection is refused before anything is read from it: the upgrade is
 // completed and closed with 4003 or 4401. What bytes a worker sends can end its

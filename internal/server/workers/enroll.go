@@ -94,7 +94,7 @@ func (r *Registry) Enroll(req *http.Request, body api.EnrollRequest) (api.Enroll
 	peer := address(req)
 	r.warnPlain(req, peer, "an enrollment")
 	r.mu.Lock()
-	wait, ok := r.limit.allow(peer.String(), time.Now())
+	wait, ok := r.limit.Allow(peer.String(), time.Now())
 	connected := false
 	if w := r.workers[body.Name]; w != nil && !w.enrolled && w.session != nil {
 		connected = true
@@ -135,7 +135,7 @@ func (r *Registry) Enroll(req *http.Request, body api.EnrollRequest) (api.Enroll
 func (r *Registry) enrolled(name, hash string, peer netip.Addr, facts store.WorkerFacts) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.limit.refund(peer.String())
+	r.limit.Refund(peer.String())
 	r.revoke(name)
 	r.tokens[hash] = name
 	w := r.entry(name)
@@ -145,7 +145,7 @@ func (r *Registry) enrolled(name, hash string, peer netip.Addr, facts store.Work
 	w.listed, w.enrolled, w.rejected = true, true, nil
 	w.known.MachineID, w.known.Version = facts.MachineID, facts.Version
 	if w.session != nil {
-		w.session.hangUp(protocol.CloseUnauthorized, "the worker was enrolled again", rekeyed())
+		w.session.HangUp(protocol.CloseUnauthorized, "the worker was enrolled again", rekeyed())
 	}
 	r.tell(w)
 }

@@ -22,6 +22,7 @@ import (
 	"cdui/internal/scheduler"
 	"cdui/internal/server/runs"
 	"cdui/internal/server/workers"
+	"cdui/internal/server/workers/assign"
 	"cdui/internal/store"
 	"cdui/internal/token"
 )
@@ -72,7 +73,7 @@ func (p *plane) start() {
 	current := func(context.Context) *catalog.Catalog { return cat }
 	cfg := workers.Config{
 		Store: p.st, Catalog: current, Version: release, MachineID: machineID, TokenHash: token.Hash(sessionToken),
-		Heartbeat: 10 * time.Second, Grace: 30 * time.Second, PayloadCap: 1 << 17, URL: "http://lab:8000",
+		Heartbeat: 10 * time.Second, Grace: 30 * time.Second, Assign: assign.Builder{Catalog: current, PayloadCap: 1 << 17}, URL: "http://lab:8000",
 	}
 	if p.change != nil {
 		p.change(&cfg)

@@ -13,6 +13,9 @@ import (
 	"cdui/internal/protocol"
 	"cdui/internal/run"
 	"cdui/internal/server/runs"
+	"cdui/internal/server/workers/admit"
+	"cdui/internal/server/workers/conn"
+	"cdui/internal/server/workers/mailbox"
 )
 
 // earlyHeartbeats is how many heartbeats may come before the run_alive that
@@ -28,16 +31,16 @@ func (r *Registry) handle(s *session, f protocol.Frame) error {
 		r.runAlive(s, f)
 	case *protocol.Frames:
 		for _, run := range f.Runs {
-			if err := r.records(s, key{run.RunID, run.Attempt}, run.Records); err != nil {
+			if err := r.records(s, conn.Key{RunID: run.RunID, Attempt: run.Attempt}, run.Records); err != nil {
 				return err
 			}
 		}
 	case *protocol.SingleRecord:
-		return r.records(s, key{f.RunID, f.Attempt}, []json.RawMessage{f.Record})
+		return r.records(s, conn.Key{RunID: f.RunID, Attempt: f.Attempt}, []json.RawMessage{f.Record})
 	case *protocol.CatalogChanged:
 		r.catalogChanged(s, f)
 	case *protocol.LogChunk:
-		r.logChunk(s, f)
+		s.desk.Take(f)
 	case *protocol.OutputAnswer:
 		// Nobody asks for outputs of this worker: it lists no such capability.
 	case *protocol.Hello:
@@ -45,7 +48,7 @@ func (r *Registry) handle(s *session, f protocol.Frame) error {
 	default:
 		if t := f.FrameType(); !s.warned[t] && len(s.warned) < maxUnknownTypes {
 			s.warned[t] = true
-			s.log.Warn("frames of an unknown type are skipped", "worker", s.name, "type", t)
+			s.log.Warn("frames of an unknown type are skipped", "worker", s.Name, "type", t)
 		}
 	}
 	return nil
@@ -56,7 +59,7 @@ const maxUnknownTypes = 32
 // mine gives the session's worker as long as the session is its present one.
 // The caller holds mu.
 func (r *Registry) mine(s *session) *worker {
-	w := r.workers[s.name]
+	w := r.workers[s.Name]
 	if w == nil || w.session != s {
 		return nil
 	}
@@ -98,24 +101,24 @@ func (r *Registry) runAlive(s *session, alive *protocol.RunAlive) {
 		return
 	}
 	w.lastSeen = time.Now()
-	mine := make([]held, 0, len(w.runs))
+	mine := make([]admit.Held, 0, len(w.runs))
 	for _, p := range w.sorted() {
 		mine = append(mine, p.held())
 	}
-	rec := reconcile(mine, alive.Runs)
+	rec := admit.Reconcile(mine, alive.Runs)
 	back := link(w, protocol.CodeWorkerReconnected, nil)
-	for _, h := range rec.back {
-		p := w.runs[h.id]
+	for _, h := range rec.Back {
+		p := w.runs[h.RunID]
 		r.tellSink(p, "link back", func(ctx context.Context, sink runs.Sink) error {
 			return sink.LinkBack(ctx, p.id, p.attempt, back)
 		})
 		if p.cancel != nil {
-			s.send(p.cancel)
+			s.Send(p.cancel)
 		}
 	}
-	for _, h := range rec.gone {
-		r.log.Warn("run is gone from its worker", "worker", w.name, "run_id", h.id)
-		r.lose(w, w.runs[h.id], runs.Loss{
+	for _, h := range rec.Gone {
+		r.log.Warn("run is gone from its worker", "worker", w.name, "run_id", h.RunID)
+		r.lose(w, w.runs[h.RunID], runs.Loss{
 			EndClass: run.EndWorkerLost, Code: protocol.CodeWorkerGone,
 			Text: fmt.Sprintf("worker %s came back without the run", w.name),
 			Params: map[string]any{"worker": w.name, "reason": protocol.Problem{
@@ -123,18 +126,18 @@ func (r *Registry) runAlive(s *session, alive *protocol.RunAlive) {
 			}},
 		})
 	}
-	for _, h := range rec.neverStarted {
-		p := w.runs[h.id]
-		delete(w.runs, h.id)
+	for _, h := range rec.NeverStarted {
+		p := w.runs[h.RunID]
+		delete(w.runs, h.RunID)
 		r.tellSink(p, "never started", func(ctx context.Context, sink runs.Sink) error {
 			return sink.NeverStarted(ctx, p.id, p.attempt)
 		})
 	}
-	for _, a := range rec.strays {
-		r.stray(s, key{a.RunID, a.Attempt})
+	for _, a := range rec.Strays {
+		r.stray(s, conn.Key{RunID: a.RunID, Attempt: a.Attempt})
 	}
 	if len(alive.Runs) > 0 || len(mine) > 0 {
-		r.log.Info("worker lists its runs", "worker", w.name, "back", len(rec.back), "gone", len(rec.gone), "never_started", len(rec.neverStarted), "strays", len(rec.strays))
+		r.log.Info("worker lists its runs", "worker", w.name, "back", len(rec.Back), "gone", len(rec.Gone), "never_started", len(rec.NeverStarted), "strays", len(rec.Strays))
 	}
 	s.settled, w.restarted = true, false
 	r.tell(w)
@@ -142,11 +145,11 @@ func (r *Registry) runAlive(s *session, alive *protocol.RunAlive) {
 
 // stray takes in a run that a worker has and nobody here asks for: it is
 // stopped at once. The caller holds mu.
-func (r *Registry) stray(s *session, k key) *placed {
+func (r *Registry) stray(s *session, k conn.Key) *placed {
 	if p := s.strays[k]; p != nil {
 		return p
 	}
-	p := &placed{worker: s.name, id: k.id, attempt: k.attempt, stray: true}
+	p := &placed{worker: s.Name, id: k.RunID, attempt: k.Attempt, stray: true}
 	s.strays[k] = p
 	s.stopNow(p)
 	return p
@@ -155,7 +158,7 @@ func (r *Registry) stray(s *session, k key) *placed {
 // stopNow tells the worker to stop a run that nobody asks for (CAN-05).
 func (s *session) stopNow(p *placed) {
 	now := protocol.Seconds(0)
-	s.send(&protocol.Cancel{RunID: p.id, Attempt: p.attempt, GraceS: &now})
+	s.Send(&protocol.Cancel{RunID: p.id, Attempt: p.attempt, GraceS: &now})
 }
 
 // maxStrays bounds what a worker can make this side remember.
@@ -163,12 +166,12 @@ const maxStrays = 10_000
 
 // records takes records of one run. What is no record is left out: the gap is
 // told in the run's log.
-func (r *Registry) records(s *session, k key, raws []json.RawMessage) error {
+func (r *Registry) records(s *session, k conn.Key, raws []json.RawMessage) error {
 	list := make([]protocol.Record, 0, len(raws))
 	for _, raw := range raws {
 		rec, err := protocol.DecodeRecord(raw)
 		if err != nil {
-			s.log.Warn("record left out", "worker", s.name, "run_id", k.id, "error", err)
+			s.log.Warn("record left out", "worker", s.Name, "run_id", k.RunID, "error", err)
 			continue
 		}
 		list = append(list, rec)
@@ -183,8 +186,8 @@ func (r *Registry) records(s *session, k key, raws []json.RawMessage) error {
 		return nil
 	}
 	w.lastSeen = time.Now()
-	p := w.runs[k.id]
-	if p != nil && p.attempt == k.attempt {
+	p := w.runs[k.RunID]
+	if p != nil && p.attempt == k.Attempt {
 		p.reported = true
 	} else {
 		if len(s.strays) >= maxStrays {
@@ -194,7 +197,7 @@ func (r *Registry) records(s *session, k key, raws []json.RawMessage) error {
 		p = r.stray(s, k)
 	}
 	r.mu.Unlock()
-	return r.post(p, letter{records: list})
+	return r.post(p, mailbox.Letter{Records: list})
 }
 
 func (r *Registry) catalogChanged(s *session, c *protocol.CatalogChanged) {
@@ -233,15 +236,12 @@ func (r *Registry) leaveSession(w *worker) {
 	s := w.session
 	w.session = nil
 	for _, p := range w.runs {
-		p.box.dropRecords()
+		p.box.DropRecords()
 	}
 	for _, p := range s.strays {
-		p.box.dropRecords()
+		p.box.DropRecords()
 	}
-	for _, f := range s.fetches {
-		f.close()
-	}
-	s.fetches = map[string]*fetch{}
+	s.desk.Close()
 }
 
 // sessionEnded is called once, when a connection is gone. Its worker's runs go
@@ -253,8 +253,7 @@ func (r *Registry) sessionEnded(s *session) {
 	if w == nil {
 		return // another session took over, or the worker was removed
 	}
-	<-s.ended // hangUp has been called
-	cause := s.ending.cause
+	cause := s.Ending().Cause
 	r.leaveSession(w)
 	if r.closed {
 		return

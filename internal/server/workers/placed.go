@@ -8,6 +8,9 @@ import (
 
 	"cdui/internal/protocol"
 	"cdui/internal/server/runs"
+	"cdui/internal/server/workers/admit"
+	"cdui/internal/server/workers/conn"
+	"cdui/internal/server/workers/mailbox"
 )
 
 // placed is one attempt of a run on one worker.
@@ -15,7 +18,7 @@ type placed struct {
 	worker  string
 	id      string
 	attempt int
-	box     mailbox
+	box     mailbox.Mailbox
 
 	// Guarded by Registry.mu: whether a record of it has come, the last one
 	// that is stored, and the order to stop.
@@ -26,11 +29,15 @@ type placed struct {
 	stray bool
 }
 
-func (p *placed) held() held { return held{id: p.id, attempt: p.attempt, reported: p.reported} }
+func (p *placed) key() conn.Key { return conn.Key{RunID: p.id, Attempt: p.attempt} }
+
+func (p *placed) held() admit.Held {
+	return admit.Held{RunID: p.id, Attempt: p.attempt, Reported: p.reported}
+}
 
 // post puts a letter into a run's mailbox and sees that it is worked off.
-func (r *Registry) post(p *placed, l letter) error {
-	start, err := p.box.post(l)
+func (r *Registry) post(p *placed, l mailbox.Letter) error {
+	start, err := p.box.Post(l)
 	if start {
 		r.wg.Go(func() { r.work(p) })
 	}
@@ -39,7 +46,7 @@ func (r *Registry) post(p *placed, l letter) error {
 
 // tellSink puts a call of the sink into a run's mailbox.
 func (r *Registry) tellSink(p *placed, what string, call func(ctx context.Context, sink runs.Sink) error) {
-	_ = r.post(p, letter{do: func(ctx context.Context) { // only records can be refused
+	_ = r.post(p, mailbox.Letter{Do: func(ctx context.Context) { // only records can be refused
 		err := r.insist(ctx, what, p.id, func(ctx context.Context) error { return call(ctx, r.sink) })
 		if errors.Is(err, runs.ErrGone) {
 			r.disown(p)
@@ -49,14 +56,14 @@ func (r *Registry) tellSink(p *placed, what string, call func(ctx context.Contex
 
 func (r *Registry) work(p *placed) {
 	for {
-		l, ok := p.box.next()
+		l, ok := p.box.Next()
 		if !ok {
 			return
 		}
-		if l.do != nil {
-			l.do(r.ctx)
+		if l.Do != nil {
+			l.Do(r.ctx)
 		} else {
-			r.store(r.ctx, p, l.records)
+			r.store(r.ctx, p, l.Records)
 		}
 	}
 }
@@ -98,11 +105,11 @@ func (r *Registry) store(ctx context.Context, p *placed, records []protocol.Reco
 		s = w.session
 	}
 	if s != nil && finished != nil {
-		delete(s.strays, key{p.id, p.attempt})
+		delete(s.strays, p.key())
 	}
 	r.mu.Unlock()
 	if s != nil {
-		s.acknowledge(key{p.id, p.attempt}, last, len(records), finished != nil)
+		s.Acknowledge(p.key(), last, len(records), finished != nil)
 	}
 }
 
@@ -147,7 +154,7 @@ func (r *Registry) disown(p *placed) {
 		delete(w.runs, p.id)
 	}
 	if s := w.session; s != nil {
-		s.strays[key{p.id, p.attempt}] = p
+		s.strays[p.key()] = p
 		s.stopNow(p)
 	}
 }
@@ -158,7 +165,7 @@ func (r *Registry) lose(w *worker, p *placed, loss runs.Loss) {
 	if w.runs[p.id] == p {
 		delete(w.runs, p.id)
 	}
-	p.box.dropRecords()
+	p.box.DropRecords()
 	r.tellSink(p, "loss", func(ctx context.Context, sink runs.Sink) error {
 		err := sink.Lost(ctx, p.id, p.attempt, loss)
 		if errors.Is(err, runs.ErrGone) {
@@ -175,4 +182,35 @@ func link(w *worker, code string, reason *protocol.Problem) runs.Link {
 		protocol.CodeWorkerAdopted:      "the control plane was restarted; it waits for worker %s, where the run goes on",
 	}[code]
 	return runs.Link{Code: code, Worker: w.name, Text: fmt.Sprintf(text, w.name), Reason: reason}
+}
+
+const (
+	retryFirst = 250 * time.Millisecond
+	retryMost  = 10 * time.Second
+)
+
+// insist calls deliver until the sink has taken it, or never will: nil, ErrGone
+// or the end of ctx.
+func (r *Registry) insist(ctx context.Context, what, runID string, deliver func(ctx context.Context) error) error {
+	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
+		err := deliver(ctx)
+		if err == nil || errors.Is(err, runs.ErrGone) || ctx.Err() != nil {
+			return err
+		}
+		r.log.Warn("report delayed", "what", what, "run_id", runID, "error", err)
+		if !pause(ctx, wait) {
+			return ctx.Err()
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

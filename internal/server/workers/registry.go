@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/gorilla/websocket"
 
 	"cdui/internal/catalog"
 	"cdui/internal/device"
@@ -16,6 +19,10 @@ import (
 	"cdui/internal/scheduler"
 	"cdui/internal/server/runs"
 	"cdui/internal/server/workers/admit"
+	"cdui/internal/server/workers/assign"
+	"cdui/internal/server/workers/conn"
+	"cdui/internal/server/workers/logs"
+	"cdui/internal/server/workers/ratelimit"
 	"cdui/internal/store"
 )
 
@@ -42,27 +49,13 @@ type Placer interface {
 	Slots(worker string) map[string]scheduler.SlotState
 }
 
-// Destination is the worker that a run's files have to reach.
-type Destination struct {
-	Name         string
-	SameMachine  bool
-	Capabilities protocol.Capabilities
-	Mounts       map[string]string
-}
-
-// Shipper fills an assignment with how the files of its run get to the worker
-// and back: Code, Storage, and the paths of the program that go with them.
-type Shipper interface {
-	Ship(ctx context.Context, job runs.Job, to Destination, a *protocol.Assign) error
-}
-
-// Config is what a Registry is made of. Store, Catalog, Version and TokenHash
-// are required.
+// Config is what a Registry is made of. Store, Catalog, Assign, Version and
+// TokenHash are required.
 type Config struct {
 	Store   Store
 	Catalog func(ctx context.Context) *catalog.Catalog
-	// Shipper may be nil: paths are then taken as the worker's own.
-	Shipper Shipper
+	// Assign makes the assignments.
+	Assign assign.Builder
 	// Version is this release, MachineID the machine's, TokenHash the hash of
 	// the control plane's own token.
 	Version, MachineID, TokenHash string
@@ -70,7 +63,6 @@ type Config struct {
 	// cancelled child may take, ResumeGrace how long a worker's runs are kept
 	// while it is away.
 	Heartbeat, Grace, ResumeGrace time.Duration
-	PayloadCap, MaxParallel       int
 	// URL is the address that this control plane is known under, Pin that of a
 	// certificate that it made for itself; for the command that enrolls.
 	URL, Pin string
@@ -100,7 +92,7 @@ type Registry struct {
 	// tokens maps the hash of a worker's token to its name.
 	tokens map[string]string
 	epoch  uint64
-	limit  limiter
+	limit  ratelimit.Limiter
 }
 
 // worker is one entry of the registry. Registry.mu guards it.
@@ -144,6 +136,26 @@ type worker struct {
 	noting, unsaved bool
 }
 
+// session is the connection of one worker.
+type session struct {
+	*conn.Conn
+	log    *slog.Logger
+	id     admit.Identity
+	peer   netip.Addr
+	nonce  string
+	warned map[protocol.FrameType]bool
+	desk   *logs.Desk
+	// drainOnly: it is of another release.
+	drainOnly bool
+
+	// Guarded by Registry.mu: whether its first run_alive has been gone through,
+	// how many heartbeats came before it, and the runs that it has and nobody
+	// asks for.
+	settled bool
+	early   int
+	strays  map[conn.Key]*placed
+}
+
 // New makes an empty registry; Load fills it.
 func New(cfg Config) *Registry {
 	if cfg.Logger == nil {
@@ -161,7 +173,7 @@ func New(cfg Config) *Registry {
 		workers: map[string]*worker{}, tokens: map[string]string{},
 		// Later than that of any session before a restart.
 		epoch: uint64(time.Now().UnixMilli()), //nolint:gosec // after 1970
-		limit: limiter{burst: enrollBurst, every: enrollEvery},
+		limit: ratelimit.Limiter{Burst: enrollBurst, Every: enrollEvery},
 	}
 }
 
@@ -203,7 +215,7 @@ func (r *Registry) Close() {
 			w.grace.Stop()
 		}
 		if w.session != nil {
-			w.session.hangUp(closeGoingAway, "the control plane stops", protocol.Problem{})
+			w.session.HangUp(websocket.CloseGoingAway, "the control plane stops", protocol.Problem{})
 		}
 	}
 	r.mu.Unlock()

@@ -3,10 +3,6 @@ package workers
 import (
 	"crypto/subtle"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -17,10 +13,10 @@ import (
 	"cdui/internal/api"
 	"cdui/internal/protocol"
 	"cdui/internal/server/workers/admit"
+	"cdui/internal/server/workers/conn"
+	"cdui/internal/server/workers/logs"
 	"cdui/internal/token"
 )
-
-var errNestedPart = fmt.Errorf("%w: a part inside of a part", protocol.ErrBadFrame)
 
 // Serve answers /ws/worker. hostAllowed is whether the request was addressed to
 // a name of this control plane.
@@ -43,24 +39,25 @@ func (r *Registry) Serve(w http.ResponseWriter, req *http.Request, hostAllowed b
 		HandshakeTimeout: protocol.HelloTimeout, ReadBufferSize: 16 << 10, WriteBufferSize: 16 << 10,
 		CheckOrigin: func(*http.Request) bool { return true }, // authorise has, and says no in its own way
 	}
-	conn, err := up.Upgrade(w, req, nil)
+	ws, err := up.Upgrade(w, req, nil)
 	if err != nil {
 		return // the upgrader has answered
 	}
-	defer conn.Close()
+	defer ws.Close()
 	if code != 0 {
 		r.log.Warn("worker refused", "peer", peer, "reason", why)
-		turnAway(conn, code, why)
+		conn.TurnAway(ws, code, why)
 		return
 	}
 	if !r.enter() {
-		turnAway(conn, closeGoingAway, "the control plane stops")
+		conn.TurnAway(ws, websocket.CloseGoingAway, "the control plane stops")
 		return
 	}
 	defer r.wg.Done()
-	conn.SetReadLimit(protocol.MaxFrameBytes)
-	s := newSession(r, conn, id, peer)
-	r.serve(s)
+	r.serve(&session{
+		Conn: conn.New(ws, r.cfg.Heartbeat, r.log), log: r.log, id: id, peer: peer,
+		warned: map[protocol.FrameType]bool{}, strays: map[conn.Key]*placed{},
+	})
 }
 
 // enter counts a connection in, unless the registry closes.
@@ -114,85 +111,19 @@ func (r *Registry) warnPlain(req *http.Request, peer netip.Addr, what string) {
 
 func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// turnAway closes a connection of which nothing was read.
-func turnAway(conn *websocket.Conn, code int, why string) {
-	sayGoodbye(conn, code, why)
-	raw := conn.NetConn()
-	if raw.SetReadDeadline(time.Now().Add(goodbye)) == nil {
-		_, _ = io.Copy(io.Discard, io.LimitReader(raw, protocol.MaxFrameBytes)) // until the peer has read the reason
-	}
-}
-
 // serve runs one connection from its hello to its end.
 func (r *Registry) serve(s *session) {
-	hello, err := s.hello()
-	if err != nil {
-		switch code, text := helloFault(err); {
-		case code == protocol.CloseNoHello:
-			turnAway(s.conn, code, text)
-		case code != 0:
-			s.rejectWith(&protocol.Reject{Code: protocol.RejectBadHello, Reason: text})
-		}
+	hello := s.Hello()
+	if hello == nil {
 		return
 	}
-	s.name, s.nonce = hello.RegisteredName(), hello.Nonce
-	s.conn.SetPongHandler(func(string) error {
-		select {
-		case s.pong <- struct{}{}:
-		default:
-		}
-		return s.alive()
-	})
+	s.Name, s.nonce = hello.RegisteredName(), hello.Nonce
 	if !r.admit(s, hello) {
 		return
 	}
-	r.wg.Go(s.write)
-	s.receive(func(f protocol.Frame) error { return r.handle(s, f) })
+	r.wg.Go(s.Write)
+	s.Receive(func(f protocol.Frame) error { return r.handle(s, f) })
 	r.sessionEnded(s)
-}
-
-// hello reads the first frame.
-func (s *session) hello() (*protocol.Hello, error) {
-	if err := s.conn.SetReadDeadline(time.Now().Add(protocol.HelloTimeout)); err != nil {
-		return nil, err
-	}
-	_, raw, err := s.conn.ReadMessage()
-	if err != nil {
-		return nil, err
-	}
-	env, err := protocol.DecodeFromAgent(raw)
-	if err != nil {
-		return nil, err
-	}
-	hello, ok := env.Frame.(*protocol.Hello)
-	if !ok {
-		return nil, fmt.Errorf("%w: the first frame is %.40q, not a hello", protocol.ErrBadFrame, env.Frame.FrameType())
-	}
-	return hello, nil
-}
-
-// helloFault says how to end a connection that brought no hello; 0 is a peer
-// that went away.
-func helloFault(err error) (code int, text string) {
-	var timeout net.Error
-	switch {
-	case errors.Is(err, protocol.ErrBadFrame):
-		return protocol.CloseRejected, err.Error()
-	case errors.As(err, &timeout) && timeout.Timeout():
-		return protocol.CloseNoHello, fmt.Sprintf("no hello within %s", protocol.HelloTimeout)
-	case errors.Is(err, websocket.ErrReadLimit):
-		return protocol.CloseRejected, "the first frame is too long"
-	}
-	return 0, ""
-}
-
-// rejectWith sends a reject and closes.
-func (s *session) rejectWith(reject *protocol.Reject) {
-	s.log.Warn("worker rejected", "worker", s.name, "peer", s.peer, "code", reject.Code, "reason", reject.Reason)
-	if raw, err := protocol.Encode(0, reject); err == nil && s.conn.SetWriteDeadline(time.Now().Add(goodbye)) == nil {
-		_ = s.conn.WriteMessage(websocket.TextMessage, raw) // the close frame says it, too
-	}
-	turnAway(s.conn, protocol.CloseRejected, reject.Reason)
 }
 
 // admit decides on a hello and, when it is let in, makes s the worker's
@@ -202,7 +133,7 @@ func (r *Registry) admit(s *session, hello *protocol.Hello) bool {
 	var pinged *admit.Pinged
 	for {
 		r.mu.Lock()
-		standing, live := r.standing(s.name)
+		standing, live := r.standing(s.Name)
 		verdict := admit.Decide(hello, s.id, standing, pinged)
 		switch verdict.Action {
 		case admit.Welcome:
@@ -211,11 +142,11 @@ func (r *Registry) admit(s *session, hello *protocol.Hello) bool {
 			return ok
 		case admit.Ping:
 			r.mu.Unlock()
-			pinged = &admit.Pinged{Epoch: live.epoch, Answered: live.answers(protocol.PingTimeout)}
+			pinged = &admit.Pinged{Epoch: live.Epoch, Answered: live.Answers(protocol.PingTimeout)}
 		default:
 			r.noteReject(s, verdict.Reject)
 			r.mu.Unlock()
-			s.rejectWith(verdict.Reject)
+			s.Reject(verdict.Reject)
 			return false
 		}
 	}
@@ -230,30 +161,9 @@ func (r *Registry) standing(name string) (admit.Standing, *session) {
 	}
 	st.Enrolled, st.Runs = w.enrolled, len(w.runs)
 	if l := w.session; l != nil {
-		st.Live = &admit.Live{Epoch: l.epoch, Nonce: l.nonce, Way: l.id.Way}
+		st.Live = &admit.Live{Epoch: l.Epoch, Nonce: l.nonce, Way: l.id.Way}
 	}
 	return st, w.session
-}
-
-// answers asks the worker at the other end for a sign of life.
-func (s *session) answers(within time.Duration) bool {
-	select {
-	case <-s.pong:
-	default:
-	}
-	if err := s.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(within)); err != nil {
-		return false
-	}
-	timer := time.NewTimer(within)
-	defer timer.Stop()
-	select {
-	case <-s.pong:
-		return true
-	case <-s.read:
-		return false
-	case <-timer.C:
-		return false
-	}
 }
 
 // maxRejected bounds how many names of strangers are remembered for their
@@ -263,7 +173,7 @@ const maxRejected = 256
 // noteReject keeps why a name was turned away, for people to see. A token of
 // one worker writes under no other worker's name. The caller holds mu.
 func (r *Registry) noteReject(s *session, reject *protocol.Reject) {
-	name := s.name
+	name := s.Name
 	if s.id.Way == admit.Worker {
 		name = s.id.Name
 	}
@@ -294,9 +204,9 @@ func (r *Registry) welcome(s *session, hello *protocol.Hello, drainOnly bool, he
 	if r.closed {
 		return false
 	}
-	w := r.entry(s.name)
+	w := r.entry(s.Name)
 	if old := w.session; old != nil {
-		old.hangUp(protocol.CloseReplaced, "another connection of this worker took over", protocol.Problem{
+		old.HangUp(protocol.CloseReplaced, "another connection of this worker took over", protocol.Problem{
 			Code: protocol.CauseReplaced, Text: "another connection of the worker took over",
 		})
 		r.leaveSession(w)
@@ -308,8 +218,9 @@ func (r *Registry) welcome(s *session, hello *protocol.Hello, drainOnly bool, he
 	r.epoch++
 	now := time.Now()
 	skew := hello.TS.Sub(now)
-	s.epoch, s.drainOnly = r.epoch, drainOnly
-	s.caps = capabilities().Common(hello.Capabilities)
+	s.Epoch, s.drainOnly = r.epoch, drainOnly
+	s.Caps = capabilities().Common(hello.Capabilities)
+	s.desk = logs.NewDesk(w.name, s.Send)
 	w.session, w.hello, w.devices, w.listed, w.rejected, w.gone = s, hello, hello.Devices, true, nil, false
 	w.connectedAt, w.lastSeen, w.skew, w.selfDraining = now, now, &skew, false
 	w.sameMachine = s.peer.IsLoopback() && hello.MachineID != "" && hello.MachineID == r.cfg.MachineID
@@ -320,14 +231,14 @@ func (r *Registry) welcome(s *session, hello *protocol.Hello, drainOnly bool, he
 	welcome := &protocol.Welcome{
 		WorkerID: w.name, Version: r.cfg.Version, Protocol: protocol.Version, TS: now.UTC(),
 		HeartbeatS: protocol.SecondsOf(r.cfg.Heartbeat), GraceS: protocol.SecondsOf(r.cfg.Grace), ResumeGraceS: protocol.SecondsOf(r.cfg.ResumeGrace),
-		Capabilities: s.caps, DrainOnly: drainOnly, Runs: []protocol.HeldRun{},
+		Capabilities: s.Caps, DrainOnly: drainOnly, Runs: []protocol.HeldRun{},
 	}
 	for _, p := range w.sorted() {
 		welcome.Runs = append(welcome.Runs, protocol.HeldRun{RunID: p.id, Attempt: p.attempt, RecordedSeq: p.recorded})
 	}
-	s.send(welcome)
+	s.Send(welcome)
 	if w.draining || drainOnly {
-		s.send(&protocol.Drain{On: true})
+		s.Send(&protocol.Drain{On: true})
 	}
 	r.log.Info("worker connected", "worker", w.name, "peer", s.peer, "version", hello.Version, "runs", len(w.runs), "drain_only", drainOnly)
 	r.tell(w)

@@ -1,6 +1,7 @@
-// Package admit decides whom a worker's connection speaks for and whether it is
-// let in. It is pure: what is known of the worker and of its other connection
-// is handed in.
+// Package admit decides what a worker's first frames mean: whom its connection
+// speaks for and whether it is let in, and what its list of runs says of those
+// that are held as placed there. It is pure: what is known of the worker and of
+// its other connection is handed in.
 package admit
 
 import (

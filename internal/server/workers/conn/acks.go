@@ -1,4 +1,4 @@
-package workers
+package conn
 
 import (
 	"sync"
@@ -10,7 +10,7 @@ import (
 // sends them when one is full, or a while after the first.
 type acks struct {
 	mu  sync.Mutex
-	due map[key]*due
+	due map[Key]*due
 	// wake tells that something is due, full that it must not wait.
 	wake, full chan struct{}
 }
@@ -20,21 +20,21 @@ type due struct {
 	records int
 }
 
-// acknowledge notes that records up to seq are on disk.
-func (s *session) acknowledge(k key, seq uint64, records int, now bool) {
-	s.acks.mu.Lock()
-	d := s.acks.due[k]
+// Acknowledge notes that records up to seq are on disk.
+func (c *Conn) Acknowledge(k Key, seq uint64, records int, now bool) {
+	c.acks.mu.Lock()
+	d := c.acks.due[k]
 	if d == nil {
 		d = &due{}
-		s.acks.due[k] = d
+		c.acks.due[k] = d
 	}
 	d.seq = max(d.seq, seq)
 	d.records += records
 	now = now || d.records >= protocol.AckRecords
-	s.acks.mu.Unlock()
-	signal := s.acks.wake
+	c.acks.mu.Unlock()
+	signal := c.acks.wake
 	if now {
-		signal = s.acks.full
+		signal = c.acks.full
 	}
 	select {
 	case signal <- struct{}{}:
@@ -43,17 +43,17 @@ func (s *session) acknowledge(k key, seq uint64, records int, now bool) {
 }
 
 // putAcks writes all that are due.
-func (s *session) putAcks() error {
-	s.acks.mu.Lock()
-	list := s.acks.due
-	s.acks.due = map[key]*due{}
-	s.acks.mu.Unlock()
+func (c *Conn) putAcks() error {
+	c.acks.mu.Lock()
+	list := c.acks.due
+	c.acks.due = map[Key]*due{}
+	c.acks.mu.Unlock()
 	for k, d := range list {
-		raw, err := protocol.Encode(s.epoch, &protocol.Ack{RunID: k.id, Attempt: k.attempt, Seq: d.seq})
+		raw, err := protocol.Encode(c.Epoch, &protocol.Ack{RunID: k.RunID, Attempt: k.Attempt, Seq: d.seq})
 		if err != nil {
 			return err
 		}
-		if err := s.put(message{pieces: [][]byte{raw}}, s.patience); err != nil {
+		if err := c.put(Message{pieces: [][]byte{raw}}, c.patience); err != nil {
 			return err
 		}
 	}
