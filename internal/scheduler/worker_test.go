@@ -179,3 +179,21 @@ func TestDecideWorkerProperties(t *testing.T) {
 		}
 	})
 }
+
+func TestRoom(t *testing.T) {
+	s := scheduler.Snapshot{
+		Slots: map[scheduler.Slot]scheduler.SlotState{
+			{Worker: "local", Device: "cpu"}: {Cap: 2}, {Worker: "box", Device: "cpu"}: {Cap: 3},
+			{Worker: "box", Device: "cuda:0"}: {Cap: 1}, {Worker: "box", Device: "cuda:1"}: {Cap: 2},
+			{Worker: "away", Device: "cpu"}: {Cap: 9},
+		},
+		Workers: []scheduler.Worker{{Name: "box", Connected: true}, {Name: "away"}},
+	}
+	for key, want := range map[string]int{
+		"cpu": 2, "cuda:0": 0, "box/cpu": 3, "box/cuda": 3, "box/cuda:0,cuda:1": 1, "any/cpu": 5, "any/cuda": 3, "away/cpu": 9,
+	} {
+		if got := scheduler.Room(s, key); got != want {
+			t.Errorf("%s has room for %d, want %d", key, got, want)
+		}
+	}
+}

@@ -8,24 +8,12 @@ import (
 	"cdui/internal/api"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
+	"cdui/internal/server/runs/journal"
 	"cdui/internal/store"
 )
 
 // scriptKillDelay is how long after the grace a script is killed (K-07).
 const scriptKillDelay = 5 * time.Second
-
-func terminalEvent(status run.Status, f protocol.Finished, ts time.Time) store.Event {
-	ev := store.Event{TS: ts}
-	switch status {
-	case run.Succeeded:
-		ev.Type, ev.Payload = run.EventExecutionComplete, run.ExecutionComplete()
-	case run.Failed:
-		ev.Type, ev.Payload = run.EventExecutionError, run.ExecutionError(f.Error, "", nil)
-	default:
-		ev.Type, ev.Payload = run.EventExecutionStopped, run.ExecutionStopped(status)
-	}
-	return ev
-}
 
 // Cancel asks a run to stop. A waiting run ends at once; an executing one gets
 // grace (negative: the default), or is killed at once by force. Cancelling a
@@ -110,7 +98,7 @@ func (s *Service) leave(ctx context.Context, e *entry, l leaving) (run.Status, e
 	if l.signal == run.CancelWaiting {
 		patch.CancelRequestedAt = &ts
 	}
-	terminal := terminalEvent(status, protocol.Finished{Error: text}, ts)
+	terminal := journal.Terminal(status, protocol.Finished{Error: text}, ts)
 	if status == run.Failed {
 		terminal.Payload = run.ExecutionError(text, l.code, l.params)
 	}

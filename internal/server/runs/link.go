@@ -2,35 +2,17 @@ package runs
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"cdui/internal/protocol"
 	"cdui/internal/run"
+	"cdui/internal/server/runs/journal"
 	"cdui/internal/store"
 )
 
-// Link says why an executor lost sight of a run, or found it again. Its code is
-// the kind of the run_warning that it becomes.
-type Link struct {
-	Code, Text string
-	Worker     string
-	// Reason is the cause behind it, nil when there is none to tell.
-	Reason *protocol.Problem
-}
-
-func (l Link) warning() json.RawMessage {
-	params := map[string]any{"worker": l.Worker}
-	if l.Reason != nil {
-		params["reason"] = l.Reason
-	}
-	detail, err := json.Marshal(map[string]any{"text": l.Text, "code": l.Code, "params": params})
-	if err != nil {
-		detail = nil // a warning without its detail is better than none
-	}
-	return run.Warning(l.Code, detail, "")
-}
+// Link says why an executor lost sight of a run, or found it again.
+type Link = journal.Link
 
 // LinkLost implements Sink: the run goes on, out of sight. Its slots stay held.
 // A run that is out of sight already only gets the warning.
@@ -63,7 +45,7 @@ func (s *Service) link(ctx context.Context, runID string, attempt int, signal ru
 	}
 	change := store.Change{
 		RunID: runID, RequireActive: true, RequireAttempt: attempt,
-		Events: []store.Event{{Type: run.EventRunWarning, Payload: l.warning(), TS: now()}},
+		Events: []store.Event{l.Event(now())},
 	}
 	if moves {
 		change.Patch = &store.Patch{Status: &status}

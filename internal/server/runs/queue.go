@@ -2,45 +2,11 @@ package runs
 
 import (
 	"slices"
-	"sort"
 
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
+	"cdui/internal/server/runs/fifo"
 )
-
-// queue is one FIFO. Its slice is handed to the scheduler as it is: entries are
-// only appended, cut from the front or replaced by a fresh slice, so a
-// snapshot never sees one change.
-type queue struct {
-	waiting []scheduler.Waiting
-}
-
-func (q *queue) index(seq int64) (int, bool) {
-	i := sort.Search(len(q.waiting), func(i int) bool { return q.waiting[i].Seq >= seq })
-	return i, i < len(q.waiting) && q.waiting[i].Seq == seq
-}
-
-func (q *queue) insert(w scheduler.Waiting) {
-	i, there := q.index(w.Seq)
-	switch {
-	case there:
-	case i == len(q.waiting):
-		q.waiting = append(q.waiting, w)
-	default:
-		q.waiting = slices.Concat(q.waiting[:i], []scheduler.Waiting{w}, q.waiting[i:])
-	}
-}
-
-func (q *queue) remove(seq int64) {
-	i, there := q.index(seq)
-	switch {
-	case !there:
-	case i == 0:
-		q.waiting = q.waiting[1:]
-	default:
-		q.waiting = slices.Concat(q.waiting[:i], q.waiting[i+1:])
-	}
-}
 
 // enqueue puts a waiting run into its FIFO, or aside when it is held or waits
 // for other runs; for the latter the caller goes on with settleAfter. The
@@ -87,10 +53,10 @@ func (s *Service) sessionFree() bool {
 func (s *Service) join(e *entry) {
 	q := s.queues[e.row.QueueKey]
 	if q == nil {
-		q = &queue{}
+		q = &fifo.Queue{}
 		s.queues[e.row.QueueKey] = q
 	}
-	q.insert(scheduler.Waiting{RunID: e.row.ID, Seq: e.row.Seq, Slots: e.slots, Ask: e.ask})
+	q.Insert(scheduler.Waiting{RunID: e.row.ID, Seq: e.row.Seq, Slots: e.slots, Ask: e.ask})
 }
 
 // dequeue takes a run out of its FIFO. The caller holds mu.
@@ -99,8 +65,8 @@ func (s *Service) dequeue(e *entry) {
 	if q == nil {
 		return
 	}
-	q.remove(e.row.Seq)
-	if len(q.waiting) == 0 {
+	q.Remove(e.row.Seq)
+	if len(q.Waiting) == 0 {
 		delete(s.queues, e.row.QueueKey)
 		delete(s.reasons, e.row.QueueKey)
 	}
@@ -134,7 +100,7 @@ func (s *Service) schedule() {
 	}
 	snapshot := scheduler.Snapshot{Slots: s.slots, Workers: s.schedulable(), Queues: make([]scheduler.Queue, 0, len(s.queues))}
 	for key, q := range s.queues {
-		snapshot.Queues = append(snapshot.Queues, scheduler.Queue{Key: key, Waiting: q.waiting})
+		snapshot.Queues = append(snapshot.Queues, scheduler.Queue{Key: key, Waiting: q.Waiting})
 	}
 	plan := scheduler.Decide(snapshot)
 	s.reasons = plan.Reasons

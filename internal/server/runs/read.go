@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"cdui/internal/api"
-	"cdui/internal/device"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
 )
@@ -55,13 +54,13 @@ func (s *Service) waitsFor(e *entry) (*int, *run.Reason) {
 	if q == nil {
 		return nil, nil
 	}
-	i, there := q.index(e.row.Seq)
+	i, there := q.Index(e.row.Seq)
 	if !there {
 		return nil, nil
 	}
 	position := i + 1
 	if i > 0 {
-		reason := run.Behind(q.waiting[i-1].RunID, position)
+		reason := run.Behind(q.Waiting[i-1].RunID, position)
 		return &position, &reason
 	}
 	if reason, ok := s.reasons[e.row.QueueKey]; ok {
@@ -96,7 +95,7 @@ func (s *Service) Queue() api.Queue {
 	}
 	for name, q := range s.queues {
 		k := key(name)
-		for _, w := range q.waiting {
+		for _, w := range q.Waiting {
 			e := s.runs[w.RunID]
 			position, reason := s.waitsFor(e)
 			k.Waiting = append(k.Waiting, api.QueueEntry{RunID: w.RunID, Name: e.row.Title(), Status: e.row.Status, Position: *position, Reason: reason})
@@ -120,42 +119,7 @@ func (s *Service) Queue() api.Queue {
 
 // keyCap is how many runs of one key may execute at once. The caller holds mu.
 func (s *Service) keyCap(name string) int {
-	worker, devices, named := strings.Cut(name, "/")
-	if !named {
-		worker, devices = scheduler.Local, name
-	}
-	kind := !strings.Contains(devices, ":") && devices != device.CPU
-	if worker != scheduler.Any {
-		return s.roomOn(worker, devices, kind)
-	}
-	total := s.roomOn(scheduler.Local, devices, kind)
-	for w, state := range s.workers {
-		if state.Connected {
-			total += s.roomOn(w, devices, kind)
-		}
-	}
-	return total
-}
-
-// roomOn is what one machine takes: the least of a set, or all devices of a
-// kind together. The caller holds mu.
-func (s *Service) roomOn(worker, devices string, kind bool) int {
-	if kind {
-		total := 0
-		for slot, state := range s.slots {
-			if slot.Worker == worker && device.Kind(slot.Device) == devices {
-				total += state.Cap
-			}
-		}
-		return total
-	}
-	least := 0
-	for i, d := range strings.Split(devices, ",") {
-		if c := s.slots[scheduler.Slot{Worker: worker, Device: d}].Cap; i == 0 || c < least {
-			least = c
-		}
-	}
-	return least
+	return scheduler.Room(scheduler.Snapshot{Slots: s.slots, Workers: s.schedulable()}, name)
 }
 
 // Slots tells what each device of a machine takes and holds; the control

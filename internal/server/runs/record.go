@@ -2,11 +2,11 @@ package runs
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"cdui/internal/protocol"
 	"cdui/internal/run"
+	"cdui/internal/server/runs/journal"
 	"cdui/internal/store"
 )
 
@@ -18,42 +18,42 @@ func (s *Service) Record(ctx context.Context, runID string, attempt int, records
 	}
 	e.record.Lock()
 	defer e.record.Unlock()
-	c := convert(e.recorded, records, s.cfg.PayloadCap, s.cfg.Store.NextArtifactID)
+	c := journal.Convert(e.recorded, records, s.cfg.PayloadCap, s.cfg.Store.NextArtifactID)
 	switch {
-	case c.finished != nil:
-		return s.endWith(ctx, e, attempt, *c.finished, c)
-	case c.change.RecordedSeq > 0:
+	case c.Finished != nil:
+		return s.endWith(ctx, e, attempt, *c.Finished, c)
+	case c.Change.RecordedSeq > 0:
 		return s.commitRecords(ctx, e, attempt, &c)
 	}
 	return nil
 }
 
 // commitRecords stores a batch and lets the mirror learn from it.
-func (s *Service) commitRecords(ctx context.Context, e *entry, attempt int, c *converted) error {
-	c.change.RunID, c.change.Attempt = e.row.ID, attempt
-	c.change.RequireActive, c.change.RequireAttempt = true, attempt
+func (s *Service) commitRecords(ctx context.Context, e *entry, attempt int, c *journal.Batch) error {
+	c.Change.RunID, c.Change.Attempt = e.row.ID, attempt
+	c.Change.RequireActive, c.Change.RequireAttempt = true, attempt
 	s.mu.Lock()
-	facts := c.factsOn(e.row.Facts)
+	facts := c.FactsOn(e.row.Facts)
 	s.mu.Unlock()
-	if c.started != nil || len(c.facts) > 0 {
-		c.change.Patch = &store.Patch{Facts: facts}
+	if c.Started != nil || len(c.Facts) > 0 {
+		c.Change.Patch = &store.Patch{Facts: facts}
 	}
-	if _, err := s.cfg.Store.Apply(ctx, c.change); err != nil {
+	if _, err := s.cfg.Store.Apply(ctx, c.Change); err != nil {
 		if errors.Is(err, store.ErrNotActive) || errors.Is(err, store.ErrNotFound) {
 			return errors.Join(ErrGone, err)
 		}
 		return err
 	}
-	e.recorded = c.change.RecordedSeq
+	e.recorded = c.Change.RecordedSeq
 	s.mu.Lock()
-	if c.change.Patch != nil {
+	if c.Change.Patch != nil {
 		e.row.Facts = facts
 	}
-	if c.started != nil {
-		e.pid = c.started.PID
+	if c.Started != nil {
+		e.pid = c.Started.PID
 	}
-	if c.progress != nil {
-		e.progress = c.progress
+	if c.Progress != nil {
+		e.progress = c.Progress
 	}
 	s.mu.Unlock()
 	s.cfg.Notify(e.row.ID)
@@ -75,9 +75,7 @@ func (s *Service) Lost(ctx context.Context, runID string, attempt int, loss Loss
 		f.Status, f.EndClass = string(run.Cancelled), string(run.EndCancel)
 	}
 	if len(loss.Params) > 0 {
-		if doc, err := json.Marshal(map[string]any{"error_params": loss.Params}); err == nil {
-			e.row.Facts = mergeFacts(e.row.Facts, doc)
-		}
+		e.row.Facts = journal.With(e.row.Facts, "error_params", loss.Params)
 	}
 	s.mu.Unlock()
 	return s.end(ctx, e, attempt, f, 0)
@@ -85,13 +83,13 @@ func (s *Service) Lost(ctx context.Context, runID string, attempt int, loss Loss
 
 // end closes a run about which no records came with its end.
 func (s *Service) end(ctx context.Context, e *entry, attempt int, f protocol.Finished, seq uint64) error {
-	return s.endWith(ctx, e, attempt, f, converted{finishedSeq: seq})
+	return s.endWith(ctx, e, attempt, f, journal.Batch{FinishedSeq: seq})
 }
 
 // endWith closes a run: its slots are free before the last records, the
 // terminal event and the row, which commit together. When the commit fails the
 // run stays closed in memory and the caller reports again.
-func (s *Service) endWith(ctx context.Context, e *entry, attempt int, f protocol.Finished, last converted) error {
+func (s *Service) endWith(ctx context.Context, e *entry, attempt int, f protocol.Finished, last journal.Batch) error {
 	signal, ok := run.EndSignal(run.Status(f.Status))
 	if !ok {
 		signal, f.EndClass = run.EndFailed, string(run.EndServer)
@@ -111,16 +109,16 @@ func (s *Service) endWith(ctx context.Context, e *entry, attempt int, f protocol
 			s.release(e)
 		}
 	}
-	facts := mergeFacts(last.factsOn(e.row.Facts), endFacts(f))
+	facts := journal.MergeFacts(last.FactsOn(e.row.Facts), journal.EndFacts(f))
 	s.mu.Unlock()
 	s.schedule()
 
 	ts, class := now(), run.EndClass(f.EndClass)
-	change := last.change
-	change.RunID, change.Attempt, change.RecordedSeq = e.row.ID, attempt, last.finishedSeq
+	change := last.Change
+	change.RunID, change.Attempt, change.RecordedSeq = e.row.ID, attempt, last.FinishedSeq
 	change.RequireActive, change.RequireAttempt, change.End = true, attempt, true
 	change.Patch = &store.Patch{Status: &status, Error: &f.Error, EndClass: &class, FinishedAt: &ts, Facts: facts}
-	change.Events = append(change.Events, terminalEvent(status, f, ts))
+	change.Events = append(change.Events, journal.Terminal(status, f, ts))
 	if _, err := s.cfg.Store.Apply(ctx, change); err != nil {
 		if !errors.Is(err, store.ErrNotActive) && !errors.Is(err, store.ErrNotFound) {
 			return err

@@ -17,6 +17,7 @@ import (
 	"cdui/internal/protocol"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
+	"cdui/internal/server/runs/fifo"
 	"cdui/internal/store"
 	"cdui/internal/submission"
 )
@@ -124,7 +125,7 @@ type Service struct {
 	mu     sync.Mutex
 	closed bool
 	runs   map[string]*entry
-	queues map[string]*queue
+	queues map[string]*fifo.Queue
 	slots  map[scheduler.Slot]scheduler.SlotState
 	// workers are all that runs may name.
 	workers map[string]WorkerState
@@ -192,7 +193,7 @@ func New(cfg Config) *Service {
 	ctx, stop := context.WithCancel(context.Background())
 	return &Service{
 		cfg: cfg, log: cfg.Logger, ctx: ctx, stop: stop,
-		runs: map[string]*entry{}, queues: map[string]*queue{},
+		runs: map[string]*entry{}, queues: map[string]*fifo.Queue{},
 		slots: map[scheduler.Slot]scheduler.SlotState{}, workers: map[string]WorkerState{}, reasons: map[string]run.Reason{},
 		dependents: map[string]map[string]bool{},
 	}

@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"cdui/internal/protocol"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
+	"cdui/internal/server/runs/journal"
 	"cdui/internal/store"
 	"cdui/internal/submission"
 )
@@ -160,11 +160,7 @@ func (s *Service) Late(ctx context.Context, worker, runID string, attempt int, f
 	case row.WorkerID != worker || row.Attempt != attempt || row.Status.Active():
 		return nil
 	}
-	doc, err := json.Marshal(map[string]any{"late_result": f})
-	if err != nil {
-		return fmt.Errorf("keep late result of run %s: %w", runID, err)
-	}
-	_, err = s.cfg.Store.Apply(ctx, store.Change{RunID: runID, Patch: &store.Patch{Facts: mergeFacts(row.Facts, doc)}})
+	_, err = s.cfg.Store.Apply(ctx, store.Change{RunID: runID, Patch: &store.Patch{Facts: journal.With(row.Facts, "late_result", f)}})
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
