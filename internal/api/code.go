@@ -3,6 +3,8 @@ package api
 import (
 	"path"
 	"strings"
+
+	"cdui/internal/protocol"
 )
 
 // Paths of what runs bring along and leave behind.
@@ -54,6 +56,18 @@ type CodeReply struct {
 	CodeRef
 	// Missing are the hashes of contents that the control plane lacks.
 	Missing []string `json:"missing"`
+}
+
+// ArtifactUpload describes a file that a worker brings back; it travels as query
+// and headers.
+type ArtifactUpload struct {
+	// Path is where it goes below the run's artifacts, Source where it lay on
+	// the worker, as the run reported it.
+	Path   protocol.Path
+	Source string
+	SHA256 string
+	// Size is negative when it isn't told.
+	Size int64
 }
 
 // UploadReply says that a file is kept.

@@ -127,11 +127,14 @@ func patient(hc *http.Client) *http.Client {
 // request is one call.
 type request struct {
 	method string
-	// path is one of package api's patterns, id the run or name the graph that
-	// fills it.
+	// path is one of package api's patterns, id the run or name the graph or
+	// the content that fills it.
 	path, id, name string
 	query          url.Values
 	body           any
+	// stream is sent as it is, in place of body; size is its length.
+	stream io.Reader
+	size   int64
 	// function says that a graph is called: that takes as long as it takes, and
 	// one that fails is a reply too.
 	function bool
@@ -146,7 +149,7 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	var body io.Reader
+	body := r.stream
 	if r.body != nil {
 		raw, err := json.Marshal(r.body)
 		if err != nil {
@@ -154,7 +157,7 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 		}
 		body = bytes.NewReader(raw)
 	}
-	target := place.URL + strings.NewReplacer("{id}", url.PathEscape(r.id), "{name}", url.PathEscape(r.name)).Replace(r.path)
+	target := place.URL + strings.NewReplacer("{id}", url.PathEscape(r.id), "{name}", url.PathEscape(r.name), "{sha256}", url.PathEscape(r.name)).Replace(r.path)
 	if len(r.query) > 0 {
 		target += "?" + r.query.Encode()
 	}
@@ -162,7 +165,11 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build request: %w", err)
 	}
-	if body != nil {
+	switch {
+	case r.stream != nil:
+		req.Header.Set("Content-Type", "application/octet-stream")
+		req.ContentLength = r.size
+	case body != nil:
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if place.Token != "" {

@@ -26,6 +26,8 @@ import (
 const (
 	artifactsDir = "artifacts"
 	incomingDir  = "incoming"
+	sourcesName  = "sources.jsonl"
+	maxSource    = 8192
 	// reserve is what a file from a worker leaves free, for the database.
 	reserve = 1 << 30
 )
@@ -38,13 +40,15 @@ func storageError(err error) error {
 	return err
 }
 
-// SaveArtifact keeps a file of a run at a path below its artifacts. sum is what
-// the bytes hash to, size how many there are, negative when that isn't told.
-// The same file again is not read again; another one at the same path replaces
-// it.
-func (k *Keeper) SaveArtifact(ctx context.Context, runID string, p protocol.Path, sum string, size int64, r io.Reader) (api.UploadReply, error) {
+// SaveArtifact keeps a file of a run at a path below its artifacts. The same
+// file again is not read again; another one at the same path replaces it.
+func (k *Keeper) SaveArtifact(ctx context.Context, runID string, a api.ArtifactUpload, r io.Reader) (api.UploadReply, error) {
+	p, sum, size := a.Path, a.SHA256, a.Size
 	if err := p.Check(); err != nil {
 		return api.UploadReply{}, api.Errorf(api.Invalid, "path: %v", err)
+	}
+	if len(a.Source) > maxSource {
+		return api.UploadReply{}, api.Errorf(api.Invalid, "source has %d bytes, the limit is %d", len(a.Source), maxSource)
 	}
 	if !codeset.ValidSum(sum) {
 		return api.UploadReply{}, api.Errorf(api.Invalid, "send the file's SHA-256 in lower-case hex as %s", api.HeaderSHA256)
@@ -60,7 +64,7 @@ func (k *Keeper) SaveArtifact(ctx context.Context, runID string, p protocol.Path
 	defer root.Close()
 	to := path.Join(artifactsDir, string(p))
 	if n, ok := isThere(root, to, sum, size); ok {
-		return api.UploadReply{SHA256: sum, Size: n}, nil
+		return api.UploadReply{SHA256: sum, Size: n}, k.noteSource(root, a)
 	}
 	if space, err := fsinfo.SpaceAt(k.cfg.RunsDir); err == nil && size > 0 && uint64(size)+reserve > space.Free {
 		return api.UploadReply{}, api.Errorf(api.StorageFull, "the control plane has %s left, too little for %s (%s)", codeset.Size(int64(space.Free)), codeset.Quote(p), codeset.Size(size))
@@ -69,7 +73,7 @@ func (k *Keeper) SaveArtifact(ctx context.Context, runID string, p protocol.Path
 	if err != nil {
 		return api.UploadReply{}, err
 	}
-	return api.UploadReply{SHA256: sum, Size: n}, nil
+	return api.UploadReply{SHA256: sum, Size: n}, k.noteSource(root, a)
 }
 
 func (k *Keeper) runFolder(runID string) (*os.Root, error) {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"cdui/internal/api"
@@ -19,7 +20,10 @@ type Files interface {
 	Code(ctx context.Context, hash, program string) (api.CodeRef, error)
 	PutContent(ctx context.Context, sum string, r io.Reader) error
 	OpenContent(sum string) (*os.File, error)
-	SaveArtifact(ctx context.Context, runID string, p protocol.Path, sum string, size int64, r io.Reader) (api.UploadReply, error)
+	SaveArtifact(ctx context.Context, runID string, a api.ArtifactUpload, r io.Reader) (api.UploadReply, error)
+	// Brought maps what a run's files were called on their worker to where they
+	// are here.
+	Brought(runID string) (map[string]string, error)
 	SaveLog(ctx context.Context, runID string, r io.Reader) error
 }
 
@@ -44,7 +48,10 @@ func (s *Server) codeRoutes() []route {
 		{
 			method: "POST", path: api.PathRunArtifactUpload, bodyCap: -1, auth: s.mayUpload,
 			doc: "Bring back a file of a run; for its worker", response: api.UploadReply{}, call: s.saveArtifact,
-			params: []param{{"path", "string", "where it goes below the run's artifacts", false}},
+			params: []param{
+				{"path", "string", "where it goes below the run's artifacts", false},
+				{"source", "string", "the absolute path that the run reported it by", false},
+			},
 		},
 		{method: "PUT", path: api.PathRunLog, bodyCap: 2*api.MaxLogBytes + 1<<20, auth: s.mayUpload, doc: "Bring back the console of a run, as a tar of its files; for its worker", response: api.RunState{}, call: s.saveLog},
 	}
@@ -134,12 +141,50 @@ func (s *Server) saveArtifact(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := protocol.Path(r.URL.Query().Get("path"))
-	reply, err := s.cfg.Files.SaveArtifact(r.Context(), row.ID, p, r.Header.Get(api.HeaderSHA256), r.ContentLength, r.Body)
+	q := r.URL.Query()
+	reply, err := s.cfg.Files.SaveArtifact(r.Context(), row.ID, api.ArtifactUpload{
+		Path: protocol.Path(q.Get("path")), Source: q.Get("source"),
+		SHA256: r.Header.Get(api.HeaderSHA256), Size: r.ContentLength,
+	}, r.Body)
 	if err != nil {
 		return nil, unfinished(r, err)
 	}
 	return reply, nil
+}
+
+// brought gives the rows of artifacts that came back from a worker the place
+// where they are here.
+func (s *Server) brought(runID string, artifacts []api.Artifact) error {
+	if s.cfg.Files == nil || len(artifacts) == 0 {
+		return nil
+	}
+	places, err := s.cfg.Files.Brought(runID)
+	if err != nil || len(places) == 0 {
+		return err
+	}
+	for i, a := range artifacts {
+		if here, ok := placeOf(places, a.Path); ok {
+			artifacts[i].Path, artifacts[i].Backend = here, string(protocol.BackendTransfer)
+		}
+	}
+	return nil
+}
+
+// placeOf finds a file, or a folder by one of its files.
+func placeOf(places map[string]string, source string) (string, bool) {
+	if here, ok := places[source]; ok {
+		return here, true
+	}
+	for from, here := range places {
+		below, ok := strings.CutPrefix(from, source+"/")
+		if !ok {
+			continue
+		}
+		if dir, ok := strings.CutSuffix(here, "/"+below); ok {
+			return dir, true
+		}
+	}
+	return "", false
 }
 
 func (s *Server) saveLog(r *http.Request) (any, error) {

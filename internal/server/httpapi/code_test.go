@@ -298,6 +298,26 @@ func TestArtifactsAndLogsComeBackOfOwnRunsAlone(t *testing.T) {
 	if raw, err := os.ReadFile(filepath.Join(dir, "model.pt")); err != nil || string(raw) != "newer" {
 		t.Errorf("%q %v", raw, err)
 	}
+	w.report(id, 1,
+		protocol.Record{Type: protocol.Artifact, Kind: "model", Path: "/on/the/worker/model.pt"},
+		protocol.Record{Type: protocol.Artifact, Kind: "file", Path: "/on/the/worker/out"},
+		protocol.Record{Type: protocol.Artifact, Kind: "file", Path: "/on/the/worker/never came"})
+	for path, source := range map[string]string{"model.pt": "/on/the/worker/model.pt", "out/deep/x": "/on/the/worker/out/deep/x"} {
+		query := url.Values{"path": {path}, "source": {source}}.Encode()
+		if code, body := w.request("POST", "/api/runs/"+id+"/artifacts/upload?"+query, "newer", append(as("w1"), api.HeaderSHA256, sumOf("newer"))...); code != 200 {
+			t.Errorf("%q: %d %s", path, code, body)
+		}
+	}
+	_, raw := w.request("GET", "/api/runs/"+id+"/artifacts", "")
+	var rows api.Artifacts
+	if err := json.Unmarshal(raw, &rows); err != nil || len(rows.Artifacts) != 3 {
+		t.Fatalf("%v %s", err, raw)
+	}
+	for i, want := range []string{filepath.Join(dir, "model.pt"), filepath.Join(dir, "out"), "/on/the/worker/never came"} {
+		if a := rows.Artifacts[i]; a.Path != want || (a.Backend == "transfer") != (i < 2) {
+			t.Errorf("%+v, want %s", a, want)
+		}
+	}
 	if err := os.Symlink("/", filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}

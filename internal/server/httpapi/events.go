@@ -89,7 +89,7 @@ func (s *Server) artifacts(r *http.Request) (any, error) {
 	for i, a := range rows {
 		out.Artifacts[i] = api.Artifact{ID: a.ID, Kind: a.Kind, Path: a.Path, Meta: a.Meta, NodeID: a.NodeID, Backend: a.Backend, CreatedAt: a.CreatedAt}
 	}
-	return out, nil
+	return out, s.brought(id, out.Artifacts)
 }
 
 func (s *Server) dbCheck(r *http.Request) (any, error) {
