@@ -31,6 +31,8 @@ type ServerInfo struct {
 	BootID    string `json:"boot_id"`
 	MachineID string `json:"machine_id"`
 	Version   string `json:"version"`
+	// Pin is the key of a certificate that no authority vouches for.
+	Pin string `json:"pin,omitempty"`
 }
 
 // Device is one device as the control plane sees it, with its slots.

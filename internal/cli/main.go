@@ -87,7 +87,7 @@ func realEnv() (*env.Env, error) {
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		OutTTY: term.IsTerminal(int(os.Stdout.Fd())), ErrTTY: term.IsTerminal(int(os.Stderr.Fd())),
 		Columns: columns, Environ: os.Environ(), Dir: dir, UID: os.Getuid(), Now: time.Now,
-		Exe: exe, Alive: alive, UserAgent: "cdui/" + version.String(),
+		Exe: exe, Argv: os.Args, Alive: alive, UserAgent: "cdui/" + version.String(),
 	}, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"cdui/internal/api"
+	"cdui/internal/tlspin"
 )
 
 // Config says where a client connects to.
@@ -99,7 +100,14 @@ func newTransport(place Place) (*http.Transport, error) {
 		IdleConnTimeout:       30 * time.Second,
 		ResponseHeaderTimeout: 100 * time.Second, // long polls wait 60 s at most
 	}
-	if place.CAFile != "" {
+	switch {
+	case place.Pin != "":
+		pin, err := tlspin.Parse(place.Pin)
+		if err != nil {
+			return nil, err
+		}
+		t.TLSClientConfig = pin.Config()
+	case place.CAFile != "":
 		pem, err := os.ReadFile(place.CAFile)
 		if err != nil {
 			return nil, fmt.Errorf("read certificates of %s: %w", hostPort(place.URL), err)
@@ -211,7 +219,9 @@ func unreachableText(place Place, err error) string {
 	case errors.As(err, &dns):
 		return fmt.Sprintf("no machine is called %q, where the control plane should be: check --server", dns.Name)
 	case errors.As(err, &unknown):
-		return fmt.Sprintf("the certificate of %s is signed by nobody known here: name its CA in the context", at)
+		return fmt.Sprintf("the certificate of %s is signed by nobody known here: name its CA or its pin in the context, or its pin in CDUI_PIN", at)
+	case errors.Is(err, tlspin.ErrMismatch):
+		return fmt.Sprintf("what answers at %s is not the control plane that is pinned, or it has a new key: %v", at, err)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Sprintf("no control plane answers at %s: %s", at, start)
 	case errors.As(err, &timeout) && timeout.Timeout():

@@ -19,9 +19,9 @@ import (
 type Place struct {
 	URL   string
 	Token string
-	// CAFile holds the certificates that an https URL is checked with; empty
-	// means the system's.
-	CAFile string
+	// CAFile holds the certificates that an https URL is checked with, Pin the
+	// key in their place; both empty means the system's certificates.
+	CAFile, Pin string
 	// Local is the server.json that led here, nil for a place that was named.
 	Local *api.ServerInfo
 }
@@ -30,8 +30,8 @@ type Place struct {
 type Search struct {
 	// Server is an address that was given by flag, variable or file.
 	Server string
-	// Token goes to Server, when it is set.
-	Token string
+	// Token goes to Server, when it is set; Pin is its key.
+	Token, Pin string
 	// Context is the current context of the config file, nil without one.
 	Context *Context
 	// DataDir holds the local server.json and token.
@@ -44,7 +44,7 @@ type Search struct {
 
 // Context is a named control plane.
 type Context struct {
-	Name, URL, TokenFile, CAFile string
+	Name, URL, TokenFile, CAFile, Pin string
 }
 
 // Discover finds the control plane: a named address, the current context, else
@@ -55,10 +55,13 @@ func Discover(s Search) (Place, error) {
 		if err != nil {
 			return Place{}, err
 		}
-		p := Place{URL: at.String(), Token: s.Token}
+		p := Place{URL: at.String(), Token: s.Token, Pin: s.Pin}
 		// The folder's own token must not go to whatever address was typed.
 		if p.Token == "" && loopback(at.Hostname()) {
 			p.Token = readToken(filepath.Join(s.DataDir, "token"))
+		}
+		if info, err := LocalServer(s); err == nil && p.Pin == "" && at.Scheme == "https" && loopback(at.Hostname()) {
+			p.Pin = info.Pin
 		}
 		return p, nil
 	}
@@ -67,7 +70,7 @@ func Discover(s Search) (Place, error) {
 		if err != nil {
 			return Place{}, fmt.Errorf("context %q: %w", s.Context.Name, err)
 		}
-		p := Place{URL: at.String(), Token: s.Token, CAFile: s.Context.CAFile}
+		p := Place{URL: at.String(), Token: s.Token, CAFile: s.Context.CAFile, Pin: s.Context.Pin}
 		if p.Token == "" && s.Context.TokenFile != "" {
 			if p.Token = readToken(s.Context.TokenFile); p.Token == "" {
 				return Place{}, fmt.Errorf("context %q: no token in %s", s.Context.Name, s.Context.TokenFile)
@@ -83,7 +86,7 @@ func Discover(s Search) (Place, error) {
 	if err != nil {
 		return Place{}, fmt.Errorf("%s: %w", filepath.Join(s.DataDir, "server.json"), err)
 	}
-	return Place{URL: at.String(), Token: readToken(filepath.Join(s.DataDir, "token")), Local: info}, nil
+	return Place{URL: at.String(), Token: readToken(filepath.Join(s.DataDir, "token")), Pin: info.Pin, Local: info}, nil
 }
 
 // LocalServer reads server.json of a control plane that runs on this machine.
@@ -129,6 +132,12 @@ func normalise(address string) (*url.URL, error) {
 		return nil, fmt.Errorf("%q is no address of a control plane; write it as http://host:8000", address)
 	}
 	return u, nil
+}
+
+// Loopback tells whether an address is one of this machine alone.
+func Loopback(address string) bool {
+	u, err := normalise(address)
+	return err == nil && loopback(u.Hostname())
 }
 
 func loopback(host string) bool {

@@ -29,6 +29,7 @@ type Context struct {
 	URL       string `toml:"url"`
 	TokenFile string `toml:"token_file"`
 	CA        string `toml:"ca"`
+	Pin       string `toml:"pin"`
 }
 
 // FilePath is where the config file lies.

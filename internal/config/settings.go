@@ -31,6 +31,11 @@ const (
 	Listen           = "LISTEN"
 	Server           = "SERVER"
 	Token            = "TOKEN"
+	Pin              = "PIN"
+	TLSCert          = "TLS_CERT"
+	TLSKey           = "TLS_KEY"
+	TLSSelfSigned    = "TLS_SELF_SIGNED"
+	ResumeGrace      = "WORKER_RESUME_GRACE_S"
 	MaxConcurrentGPU = "RUN_QUEUE_MAX_CONCURRENT_GPU"
 	MaxConcurrentCPU = "RUN_QUEUE_MAX_CONCURRENT_CPU"
 	MaxConcurrent    = "RUN_QUEUE_MAX_CONCURRENT"
@@ -57,6 +62,11 @@ func Settings() []Setting {
 		{Name: Listen, Kind: Text, Default: "127.0.0.1:8000", Doc: "address that the control plane listens on"},
 		{Name: Server, Kind: Text, Doc: "control plane that commands talk to, such as http://lab:8000"},
 		{Name: Token, Kind: Secret, Doc: "token for that control plane, when it is not a local one"},
+		{Name: Pin, Kind: Text, Doc: "key of that control plane, sha256:..., in place of an authority's word"},
+		{Name: TLSCert, Kind: Path, Doc: "certificate that the control plane answers with; makes it speak TLS"},
+		{Name: TLSKey, Kind: Path, Doc: "key of that certificate"},
+		{Name: TLSSelfSigned, Kind: Choice, Default: "no", Choices: []string{"no", "yes"}, Doc: "speak TLS with a certificate of its own making, which agents know by its pin"},
+		{Name: ResumeGrace, Kind: Seconds, Default: "86400", Doc: "seconds that the runs of a worker that is away are kept"},
 		{Name: MaxConcurrentGPU, Kind: Number, Default: "1", Doc: "runs at once on each accelerator; less than 1 acts as 1"},
 		{Name: MaxConcurrentCPU, Kind: Number, Default: "2", Doc: "runs at once on the cpu; less than 1 acts as 1"},
 		{Name: MaxConcurrent, Kind: Text, Doc: "exceptions by queue key, such as cuda:0=2,cpu=8"},

@@ -3,6 +3,8 @@ package env
 import (
 	"fmt"
 	"io"
+	"log/slog"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -26,8 +28,10 @@ type Env struct {
 	Dir string
 	UID int
 	Now func() time.Time
-	// Exe is the path of this program.
-	Exe string
+	// Exe is the path of this program, Argv the words that it was called with,
+	// nil where it can't be called again like that.
+	Exe  string
+	Argv []string
 	// Alive tells whether a process of this machine exists.
 	Alive func(pid int) bool
 	// UserAgent names this program to the control plane.
@@ -41,9 +45,12 @@ type Env struct {
 type Flags struct {
 	Server string
 	Data   string
-	// Listen and Isolate belong to commands that start a control plane.
-	Listen  string
-	Isolate string
+	// Listen and those for TLS belong to commands that start a control plane,
+	// Isolate to those that start an agent, too.
+	Listen          string
+	TLSCert, TLSKey string
+	TLSSelfSigned   bool
+	Isolate         string
 }
 
 // Getenv reads a variable of the environment.
@@ -88,11 +95,16 @@ func (e *Env) Settings() (config.Values, error) {
 	if err != nil {
 		return config.Values{}, &Usage{Text: err.Error()}
 	}
+	flags := map[string]string{
+		config.Server: e.Flags.Server, config.Home: e.Flags.Data,
+		config.Listen: e.Flags.Listen, config.Isolate: e.Flags.Isolate,
+		config.TLSCert: e.Abs(e.Flags.TLSCert), config.TLSKey: e.Abs(e.Flags.TLSKey),
+	}
+	if e.Flags.TLSSelfSigned {
+		flags[config.TLSSelfSigned] = "yes"
+	}
 	return config.Load(config.Sources{
-		Flags: map[string]string{
-			config.Server: e.Flags.Server, config.Home: e.Flags.Data,
-			config.Listen: e.Flags.Listen, config.Isolate: e.Flags.Isolate,
-		},
+		Flags:  flags,
 		Getenv: e.Getenv,
 		File:   file,
 	}), nil
@@ -118,7 +130,7 @@ func (e *Env) Search() (client.Search, error) {
 		return client.Search{}, err
 	}
 	s := client.Search{
-		Server: vs.Text(config.Server), Token: vs.Text(config.Token),
+		Server: vs.Text(config.Server), Token: vs.Text(config.Token), Pin: vs.Text(config.Pin),
 		DataDir: folder.Path, MachineID: fsinfo.MachineID(), Alive: e.Alive,
 	}
 	file := vs.File()
@@ -129,7 +141,7 @@ func (e *Env) Search() (client.Search, error) {
 	if !ok {
 		return s, &Usage{Text: fmt.Sprintf("%s: the current context is %q, but no such context is there", file.Path, file.Current)}
 	}
-	s.Context = &client.Context{Name: file.Current, URL: c.URL, TokenFile: c.TokenFile, CAFile: c.CA}
+	s.Context = &client.Context{Name: file.Current, URL: c.URL, TokenFile: c.TokenFile, CAFile: c.CA, Pin: c.Pin}
 	return s, nil
 }
 
@@ -147,6 +159,26 @@ func (e *Env) Client() *client.Client {
 		}
 		return place, nil
 	}})
+}
+
+// Logger makes the log of a process that goes on, on Err, which a background
+// start has pointed at a file.
+func (e *Env) Logger(vs config.Values) *slog.Logger {
+	level := slog.LevelInfo
+	_ = level.UnmarshalText([]byte(vs.Text(config.LogLevel))) // the setting's choices are levels
+	opts := &slog.HandlerOptions{Level: level}
+	if vs.Text(config.LogFormat) == "json" {
+		return slog.New(slog.NewJSONHandler(e.Err, opts))
+	}
+	return slog.New(slog.NewTextHandler(e.Err, opts))
+}
+
+// Abs makes a path absolute that was given in the working directory.
+func (e *Env) Abs(path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(e.Dir, path)
 }
 
 // Say prints a line for people on Err.

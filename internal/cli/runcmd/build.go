@@ -31,8 +31,12 @@ type found struct {
 	interpreter string
 	venv        string
 	git         *api.GitState
-	after       []run.After
-	title       string
+	// ship is the folder that goes along, empty when none does; code names it
+	// once it is sent.
+	ship  string
+	code  *api.CodeRef
+	after []run.After
+	title string
 }
 
 // build makes the submit.

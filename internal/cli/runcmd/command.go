@@ -10,6 +10,7 @@ import (
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/follow"
 	"cdui/internal/cli/graphfile"
+	"cdui/internal/client"
 )
 
 // Options is what the command line asks for.
@@ -47,6 +48,10 @@ type Options struct {
 	Venv   string
 	Conda  string
 
+	// Files go along to a worker, all when none is named; NoFiles sends none.
+	Files   []string
+	NoFiles bool
+
 	Watch Watch
 }
 
@@ -56,6 +61,7 @@ type Control interface {
 	graphfile.Source
 	Submit(ctx context.Context, body api.SubmitRequest) (api.SubmitReply, error)
 	Artifacts(ctx context.Context, id, kind string) (api.Artifacts, error)
+	UploadCode(ctx context.Context, dir string, o client.CodeOptions) (api.CodeRef, error)
 }
 
 // Deps is what the command is given beside its surroundings.
@@ -81,10 +87,14 @@ queued.
 
 It is queued on the control plane and followed until it ends: its output goes to
 stdout, what cdui says to stderr. Ctrl-C leaves it running. The exit code is 0
-when it succeeded and 1 when it did not, unless --exit-code passes its own on.`,
+when it succeeded and 1 when it did not, unless --exit-code passes its own on.
+
+On a worker a script or command works in a copy of this folder, in the Python of that
+machine; what it reports as artifacts comes back.`,
 		Example: `  cdui run train.py -- --lr 3e-4
   cdui run --device cuda:0 --name baseline train.py
   cdui run -- torchrun --nproc-per-node 2 train.py
+  cdui run --worker box1 --devices cuda:0,cuda:1 train.py
   cdui run train.json --set optimizer.lr=3e-4 --set pipeline.train_loop.epochs=5
   cdui run -d -q train.py                    # prints the run's id and returns`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -107,6 +117,8 @@ when it succeeded and 1 when it did not, unless --exit-code passes its own on.`,
 	f.StringVar(&o.Device, "device", "", "cpu, auto, cuda, cuda:N, mps or mps:N (default cpu)")
 	f.StringSliceVar(&o.Devices, "devices", nil, "devices that it needs together, such as cuda:0,cuda:1")
 	f.StringVar(&o.Worker, "worker", "", "where it runs: local, any or a worker's name")
+	f.StringSliceVar(&o.Files, "files", nil, "what goes along to a worker: files and folders of this one (default: all but what .cduiignore and .gitignore leave out)")
+	f.BoolVar(&o.NoFiles, "no-files", false, "send nothing along: paths are those of the worker")
 	f.Int64Var(&o.Seed, "seed", 0, "seed of the random numbers, 0 to 4294967295")
 	f.StringArrayVar(&o.Set, "set", nil, "change a param of a graph: node.param=value, or instance.node.param=value inside a preset; may be repeated")
 	f.StringVar(&o.ErrorMode, "error-mode", "", "when a node of a graph fails: fail_fast, continue without what needs it, or retry (default fail_fast)")
@@ -166,6 +178,11 @@ func Run(ctx context.Context, e *env.Env, deps Deps, o *Options) error {
 	if err != nil {
 		return err
 	}
+	// What is sent along comes last: nothing that can be seen here is wrong.
+	if err := shipped(ctx, e, control, o, &found); err != nil {
+		return err
+	}
+	body.Code = found.code
 	reply, err := control.Submit(ctx, body)
 	var stopped *env.Interrupted
 	if errors.As(err, &stopped) {

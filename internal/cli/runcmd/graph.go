@@ -16,6 +16,9 @@ func isGraphFile(path string) bool { return strings.EqualFold(filepath.Ext(path)
 
 // fits refuses flags that mean nothing for what is to run.
 func (o *Options) fits() error {
+	if err := o.codeFits(); err != nil {
+		return err
+	}
 	graph := o.File != "" && isGraphFile(o.File)
 	for _, f := range []struct {
 		name  string

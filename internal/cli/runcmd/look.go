@@ -41,6 +41,9 @@ func look(ctx context.Context, e *env.Env, o *Options) (found, error) {
 	if f.env, err = variables(o.Env, e.Getenv); err != nil {
 		return f, err
 	}
+	if o.away() {
+		return lookAway(ctx, e, o, f)
+	}
 	if f.venv, err = environment(e, o); err != nil {
 		return f, err
 	}

@@ -2,7 +2,6 @@ package serverctl
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"cdui/internal/api"
@@ -16,7 +15,7 @@ import (
 // Serve runs a control plane until ctx is over. ready is called once it
 // answers.
 func Serve(ctx context.Context, e *env.Env, dataDir string, vs config.Values, ready func(api.ServerInfo)) error {
-	log := logger(e, vs)
+	log := e.Logger(vs)
 	overrides, warnings := config.ParseOverrides(vs.Text(config.MaxConcurrent))
 	for _, w := range warnings {
 		log.WarnContext(ctx, "setting is partly ignored", "setting", config.MaxConcurrent, "error", w)
@@ -57,16 +56,4 @@ func kept(vs config.Values) server.Retention {
 
 func policy(days, total int64) retention.Policy {
 	return retention.Policy{MaxAge: time.Duration(days) * 24 * time.Hour, MaxBytes: total}
-}
-
-// logger writes the control plane's log to Err, which a background start has
-// pointed at server.log.
-func logger(e *env.Env, vs config.Values) *slog.Logger {
-	level := slog.LevelInfo
-	_ = level.UnmarshalText([]byte(vs.Text(config.LogLevel))) // the setting's choices are levels
-	opts := &slog.HandlerOptions{Level: level}
-	if vs.Text(config.LogFormat) == "json" {
-		return slog.New(slog.NewJSONHandler(e.Err, opts))
-	}
-	return slog.New(slog.NewTextHandler(e.Err, opts))
 }
