@@ -27,6 +27,7 @@ func (s *server) prune(ctx context.Context, folder *folder) {
 	for {
 		s.pruneBytes(folder.path("runs"))
 		s.pruneRows(ctx)
+		s.pruneFiles(ctx)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

@@ -21,9 +21,12 @@ import (
 	"cdui/internal/scheduler"
 	"cdui/internal/server/catalogs"
 	"cdui/internal/server/feed"
+	"cdui/internal/server/files"
 	"cdui/internal/server/httpapi"
 	"cdui/internal/server/local"
 	"cdui/internal/server/runs"
+	"cdui/internal/server/tokens"
+	"cdui/internal/server/workers"
 	"cdui/internal/shimhost"
 	"cdui/internal/store"
 	"cdui/internal/token"
@@ -47,8 +50,17 @@ type Config struct {
 	// MaxParallel is how many nodes of one graph may execute at once,
 	// Interactive how many runs of the interactive lane.
 	MaxParallel, Interactive int
-	Retention                Retention
-	Logger                   *slog.Logger
+	// Heartbeat is how often workers are to be heard of (0: the default), and
+	// ResumeGrace how long the runs of one that is away are kept.
+	Heartbeat, ResumeGrace time.Duration
+	// TLSCert and TLSKey are files in PEM. TLSSelfSigned: the control plane
+	// makes a certificate, which is known by its pin.
+	TLSCert, TLSKey string
+	TLSSelfSigned   bool
+	Retention       Retention
+	// Files bounds what runs bring along and leave behind.
+	Files  files.Limits
+	Logger *slog.Logger
 	// Ready is called once requests are answered.
 	Ready func(api.ServerInfo)
 }
@@ -63,6 +75,9 @@ type server struct {
 	host    *shimhost.Host
 	exec    *local.Executor
 	runs    *runs.Service
+	files   *files.Keeper
+	workers *workers.Registry
+	tokens  *tokens.Keeper
 	cards   *cards
 	catalog *catalogs.Source
 	hub     feed.Hub
@@ -93,11 +108,15 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer listener.Close()
-	s.info = api.ServerInfo{
-		PID: os.Getpid(), Address: "http://" + listener.Addr().String(), BootID: bootID(),
-		MachineID: fsinfo.MachineID(), Version: version.String(),
+	secured, err := folder.secure(cfg)
+	if err != nil {
+		return err
 	}
-	if !loopback(listener.Addr()) {
+	s.info = api.ServerInfo{
+		PID: os.Getpid(), Address: secured.scheme() + "://" + listener.Addr().String(), BootID: bootID(),
+		MachineID: fsinfo.MachineID(), Version: version.String(), Pin: secured.pin,
+	}
+	if !loopback(listener.Addr()) && secured.config == nil {
 		s.log.Warn("the API is open to other machines without TLS; tokens travel readable", "address", s.info.Address)
 	}
 	secret, err := folder.token()
@@ -117,11 +136,11 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	defer s.host.Close()
 	handler := httpapi.New(httpapi.Config{
-		Runs: s.runs, Host: s, Store: s.store, Feed: &s.hub, TokenHash: token.Hash(secret),
+		Runs: s.runs, Host: s, Store: s.store, Feed: &s.hub, Files: s.files, TokenHash: token.Hash(secret),
 		AllowedHosts: cfg.AllowedHosts, Listen: listener.Addr().String(),
 		BodyCap: cfg.BodyCap, ResponseCap: cfg.ResponseCap, Logger: s.log,
 	})
-	return s.serve(ctx, folder, listener, handler)
+	return s.serve(ctx, folder, secured.wrap(listener), handler)
 }
 
 // compose makes the parts below the API.
@@ -138,15 +157,19 @@ func (s *server) compose(folder *folder) error {
 	if err := s.composeCatalog(folder, root); err != nil {
 		return err
 	}
+	if err := s.composeFiles(folder); err != nil {
+		return err
+	}
 	s.exec = local.New(local.Config{
 		Host: s.host, ShimDir: shimDir, RunsDir: runsDir, PayloadCap: s.cfg.PayloadCap, Logger: s.log,
 		Surroundings: &local.Surroundings{
 			Runtime: root, Python: s.cfg.Python, Environ: s.cfg.Environ, Limits: s.cfg.Limits,
 			DataDir: s.cfg.DataDir, Catalog: s.Catalog, Devices: s.inventory, MaxParallel: s.cfg.MaxParallel,
+			Unpack: s.files.Unpack,
 		},
 	})
 	s.runs = runs.New(runs.Config{
-		Store: s.store, Executor: s.exec, Limits: s.cfg.Limits, Devices: s.inventory, Catalog: s.Catalog, PayloadCap: s.cfg.PayloadCap,
+		Store: s.store, Executor: s.exec, Workers: s.workers, Limits: s.cfg.Limits, Devices: s.inventory, Catalog: s.Catalog, PayloadCap: s.cfg.PayloadCap,
 		Grace: s.cfg.Grace, Interactive: s.cfg.Interactive, Notify: s.hub.Notify, Logger: s.log,
 	})
 	return nil
@@ -162,11 +185,17 @@ func (s *server) serve(ctx context.Context, folder *folder, listener net.Listene
 	defer wg.Wait()
 	defer stop()
 	s.cards.refresh(background)
-	if err := s.runs.Load(ctx); err != nil {
+	err := s.workers.Load(ctx, s.runs)
+	if err == nil {
+		err = s.runs.Load(ctx)
+	}
+	if err != nil {
+		s.closeWorkers(ctx)
 		s.runs.Close()
 		s.exec.Wait()
 		return err
 	}
+	wg.Go(func() { s.watchCatalog(background) })
 	wg.Go(func() { s.cards.watch(background, s.runs.DevicesChanged) })
 	wg.Go(func() { s.prune(background, folder) })
 
@@ -180,9 +209,8 @@ func (s *server) serve(ctx context.Context, folder *folder, listener net.Listene
 	if s.cfg.Ready != nil {
 		s.cfg.Ready(s.info)
 	}
-	s.log.Info("control plane is up", "address", s.info.Address, "data", s.cfg.DataDir, "isolation", s.host.Isolation())
+	s.log.Info("control plane is up", "address", s.info.Address, "pin", s.info.Pin, "data", s.cfg.DataDir, "isolation", s.host.Isolation())
 
-	var err error
 	select {
 	case <-ctx.Done():
 	case <-s.stopping:
@@ -198,6 +226,7 @@ func (s *server) serve(ctx context.Context, folder *folder, listener net.Listene
 	if shutErr := web.Shutdown(down); shutErr != nil {
 		web.Close()
 	}
+	s.closeWorkers(down)
 	s.runs.Close()
 	s.exec.Wait()
 	s.log.Info("control plane is down", "runs_left", s.runs.Executing())

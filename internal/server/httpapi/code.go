@@ -30,9 +30,9 @@ type Files interface {
 // Peers knows the workers that call.
 type Peers interface {
 	// Worker gives the worker that a token belongs to.
-	Worker(token string) (name string, ok bool)
+	Worker(ctx context.Context, token string) (name string, ok bool)
 	// Holds tells whether a run is placed on a worker now.
-	Holds(worker, runID string) bool
+	Holds(ctx context.Context, worker, runID string) bool
 	// MayRead tells whether a run that is placed on a worker needs a content.
 	MayRead(ctx context.Context, worker, sum string) bool
 }
@@ -62,7 +62,7 @@ func (s *Server) peer(r *http.Request) (string, bool) {
 	if s.cfg.Peers == nil || r.Header.Get("Origin") != "" {
 		return "", false
 	}
-	return s.cfg.Peers.Worker(givenToken(r))
+	return s.cfg.Peers.Worker(r.Context(), givenToken(r))
 }
 
 // mayReadContent lets a worker read what its runs need, and others what they
@@ -86,7 +86,7 @@ func (s *Server) mayUpload(r *http.Request) error {
 	if !ok {
 		return s.authorise(r, false)
 	}
-	if !s.cfg.Peers.Holds(worker, r.PathValue("id")) {
+	if !s.cfg.Peers.Holds(r.Context(), worker, r.PathValue("id")) {
 		return api.Errorf(api.Unauthorized, "worker %s holds no run %.64q", worker, r.PathValue("id"))
 	}
 	return nil

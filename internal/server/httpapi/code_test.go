@@ -32,12 +32,12 @@ type peers struct {
 	holds, code map[string]string
 }
 
-func (p *peers) Worker(token string) (string, bool) {
+func (p *peers) Worker(_ context.Context, token string) (string, bool) {
 	name, ok := strings.CutPrefix(token, "token of ")
 	return name, ok
 }
 
-func (p *peers) Holds(worker, runID string) bool { return p.holds[runID] == worker }
+func (p *peers) Holds(_ context.Context, worker, runID string) bool { return p.holds[runID] == worker }
 
 func (p *peers) MayRead(ctx context.Context, worker, sum string) bool {
 	for id, w := range p.holds {

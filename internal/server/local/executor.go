@@ -238,6 +238,9 @@ func (x *Executor) tidy(id string) {
 	if err := x.cfg.Host.Remove(id); err != nil {
 		x.log.Warn("clear run folder", "run_id", id, "error", err)
 	}
+	if err := os.RemoveAll(filepath.Join(x.cfg.RunsDir, id, codeDir)); err != nil {
+		x.log.Warn("clear folder of a program", "run_id", id, "error", err)
+	}
 }
 
 // keepConsole moves the output of a run that printed something.

@@ -35,6 +35,9 @@ type Surroundings struct {
 	Devices func() device.Inventory
 	// MaxParallel is how many nodes of one graph may execute at once.
 	MaxParallel int
+	// Unpack lays out the folder that a program brought along, by the hash of
+	// its list of files.
+	Unpack func(ctx context.Context, hash, dir string) error
 
 	mu sync.Mutex
 	// found is what Python resolved to.
@@ -71,7 +74,11 @@ func (s *Surroundings) Assignment(ctx context.Context, job runs.Job, kept string
 		Runtime: s.Runtime, Devices: row.Devices, Cores: runtime.NumCPU(), Slots: s.slots(row.Devices),
 		CheckpointDir: filepath.Join(kept, "checkpoints"), MasterPort: port,
 	}
-	switch p := job.Program; {
+	program, err := s.laidOut(ctx, job, kept)
+	if err != nil {
+		return a, err
+	}
+	switch p := program; {
 	case p.Script != nil:
 		interpreter := p.Script.Interpreter
 		if interpreter == "" && p.Script.Venv == "" {
