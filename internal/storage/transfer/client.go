@@ -178,6 +178,7 @@ func (c *Client) fetchAll(ctx context.Context, contents []codeset.Content) error
 
 // fetch brings one content, going on where an earlier try ended.
 func (c *Client) fetch(ctx context.Context, content codeset.Content) error {
+	best := int64(0)
 	err := c.again(ctx, func() (bool, error) {
 		if c.cfg.Cache.Has(content.SHA256) {
 			return true, nil // another run fetched it meanwhile
@@ -186,9 +187,9 @@ func (c *Client) fetch(ctx context.Context, content codeset.Content) error {
 		if err != nil {
 			return errors.Is(err, blobs.ErrBusy), err
 		}
-		before := part.Offset()
+		best = max(best, part.Offset())
 		err = c.fetchPart(ctx, part, content)
-		progress := part.Offset() > before
+		progress := part.Offset() > best
 		return progress, errors.Join(err, part.Close())
 	})
 	if err != nil {
