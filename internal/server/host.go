@@ -5,16 +5,12 @@ import (
 	"time"
 
 	"cdui/internal/api"
-	"cdui/internal/console"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
 )
 
 // Info implements httpapi.Host.
 func (s *server) Info() api.ServerInfo { return s.info }
-
-// Console implements httpapi.Host.
-func (s *server) Console(runID string) *console.Reader { return s.exec.Console(runID) }
 
 // Forget implements httpapi.Host.
 func (s *server) Forget(runID string) { s.exec.Forget(runID) }

@@ -131,20 +131,22 @@ func Run(ctx context.Context, cfg Config) error {
 			s.log.Error("close database", "error", err)
 		}
 	}()
-	if err := s.compose(folder); err != nil {
+	if err := s.compose(ctx, folder, token.Hash(secret), knownAs(secured.scheme(), listener.Addr())); err != nil {
 		return err
 	}
 	defer s.host.Close()
 	handler := httpapi.New(httpapi.Config{
-		Runs: s.runs, Host: s, Store: s.store, Feed: &s.hub, Files: s.files, TokenHash: token.Hash(secret),
+		Runs: s.runs, Host: s, Store: s.store, Feed: &s.hub, Workers: s.workers, Tokens: s.tokens, Files: s.files,
+		Peers: peers{roster: s.workers, ledger: s.store, files: s.files}, TokenHash: token.Hash(secret),
 		AllowedHosts: cfg.AllowedHosts, Listen: listener.Addr().String(),
 		BodyCap: cfg.BodyCap, ResponseCap: cfg.ResponseCap, Logger: s.log,
 	})
 	return s.serve(ctx, folder, secured.wrap(listener), handler)
 }
 
-// compose makes the parts below the API.
-func (s *server) compose(folder *folder) error {
+// compose makes the parts below the API. url is what other machines reach it
+// under.
+func (s *server) compose(ctx context.Context, folder *folder, tokenHash, url string) error {
 	root, err := pyruntime.Extract(s.cfg.DataDir)
 	if err != nil {
 		return err
@@ -158,6 +160,9 @@ func (s *server) compose(folder *folder) error {
 		return err
 	}
 	if err := s.composeFiles(folder); err != nil {
+		return err
+	}
+	if err := s.composeWorkers(ctx, tokenHash, url); err != nil {
 		return err
 	}
 	s.exec = local.New(local.Config{

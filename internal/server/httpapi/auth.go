@@ -48,23 +48,51 @@ func (s *Server) originAllowed(r *http.Request) bool {
 	return err == nil && u.Host != "" && s.hostAllowed(u.Host)
 }
 
-// authorise lets reads from this machine pass and asks everything else for
-// the token.
+// authorise lets reads from this machine pass and asks everything else for a
+// token that may.
 func (s *Server) authorise(r *http.Request, read bool) error {
+	if read {
+		return s.permit(r, api.RoleRead)
+	}
+	return s.permit(r, api.RoleSubmit)
+}
+
+// permit asks for a token whose role allows what needs need. What anybody on
+// this machine may read needs none.
+func (s *Server) permit(r *http.Request, need api.Role) error {
 	if !s.originAllowed(r) {
 		return api.Errorf(api.Unauthorized, "pages of %s may not call this control plane", r.Header.Get("Origin"))
 	}
-	if read && fromLoopback(r) {
+	if need == api.RoleRead && fromLoopback(r) {
 		return nil
 	}
-	if s.tokenOK(r) {
+	name, role, known := s.caller(givenToken(r))
+	switch {
+	case known && role.Allows(need):
 		return nil
+	case known:
+		return api.Errorf(api.Unauthorized, "the token %s has the role %s; this needs %s", name, role, need).
+			With("role", role).With("needs", need)
 	}
 	return api.Errorf(api.Unauthorized, "this needs the control plane's token: send it as %s, or as Authorization: Bearer", api.HeaderToken)
 }
 
-func (s *Server) tokenOK(r *http.Request) bool {
-	return token.Matches(givenToken(r), s.cfg.TokenHash)
+// caller gives the user and the role of a token; the control plane's own has no
+// user and may everything.
+func (s *Server) caller(secret string) (name string, role api.Role, known bool) {
+	if token.Matches(secret, s.cfg.TokenHash) {
+		return "", api.RoleAdmin, true
+	}
+	if s.cfg.Tokens == nil {
+		return "", "", false
+	}
+	return s.cfg.Tokens.Find(secret)
+}
+
+// user is the name that a request acts under.
+func (s *Server) user(r *http.Request) string {
+	name, _, _ := s.caller(givenToken(r))
+	return name
 }
 
 func givenToken(r *http.Request) string {

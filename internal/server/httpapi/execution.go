@@ -13,7 +13,6 @@ import (
 	"cdui/internal/run"
 	"cdui/internal/server/feed"
 	"cdui/internal/store"
-	"cdui/internal/token"
 )
 
 // Close codes of /ws/execution.
@@ -46,13 +45,19 @@ func (s *Server) execution(w http.ResponseWriter, r *http.Request) {
 	case !s.hostAllowed(r.Host) || !s.originAllowed(r):
 		refuse(conn, closeForbidden, "host or origin not allowed")
 		return
-	case !s.tokenOK(r) && !token.Matches(given, s.cfg.TokenHash):
+	case !s.maySubmit(givenToken(r)) && !s.maySubmit(given):
 		refuse(conn, closeNoToken, "token missing or wrong")
 		return
 	}
 	conn.SetReadLimit(s.cfg.BodyCap)
 	sock := &socket{server: s, conn: conn}
 	sock.serve(r.Context())
+}
+
+// maySubmit tells whether a token may do all that the socket takes.
+func (s *Server) maySubmit(secret string) bool {
+	_, role, known := s.caller(secret)
+	return known && role.Allows(api.RoleSubmit)
 }
 
 func refuse(conn *websocket.Conn, code int, why string) {

@@ -144,7 +144,7 @@ func (s *Server) callGraph(r *http.Request, reply *api.FunctionReply) *callFault
 		return &callFault{code: codeExecution, message: err.Error()}
 	}
 	name := reply.Graph
-	submitted, err := s.cfg.Runs.Call(r.Context(), "", api.SubmitRequest{Graph: raw, Options: doc, Name: &name}, inputs)
+	submitted, err := s.cfg.Runs.Call(r.Context(), s.user(r), api.SubmitRequest{Graph: raw, Options: doc, Name: &name}, inputs)
 	if err != nil {
 		return &callFault{refused: err}
 	}

@@ -8,11 +8,26 @@ import (
 	"time"
 
 	"cdui/internal/api"
+	"cdui/internal/console"
 )
+
+// Console is where a run's output lies.
+type Console interface {
+	Size() (int64, error)
+	ReadAt(p []byte, off int64) (n int, at int64, err error)
+	Marks(from, to int64, max int) ([]console.Mark, error)
+}
+
+// awaiter is a Console that tells by itself when there is more.
+type awaiter interface {
+	Await(offset int64, wait time.Duration) error
+}
 
 const (
 	logChunk = 1 << 20
 	logPoll  = 100 * time.Millisecond
+	// logAwait is how long another machine is asked to wait at a time.
+	logAwait = 5 * time.Second
 	logMarks = 4096
 )
 
@@ -42,7 +57,7 @@ func (s *Server) runLog(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	reader := s.cfg.Host.Console(id)
+	reader := s.cfg.Host.Console(r.Context(), id)
 	buf := make([]byte, logChunk)
 	n, at, err := reader.ReadAt(buf[:chunkSize(limit, 0)], offset)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -92,32 +107,48 @@ func gone(error) error { return nil }
 // awaitLog waits until there is output beyond offset, the run has ended or
 // wait is over. It gives the log's size and whether it will grow.
 func (s *Server) awaitLog(r *http.Request, id string, offset int64, wait time.Duration) (int64, bool, error) {
-	deadline := time.NewTimer(wait)
-	defer deadline.Stop()
-	tick := time.NewTicker(logPoll)
-	defer tick.Stop()
+	until := time.Now().Add(wait)
+	console := s.cfg.Host.Console(r.Context(), id)
 	for {
 		ended, err := s.ended(r, id)
 		if err != nil {
 			return 0, false, err
 		}
-		size, err := s.cfg.Host.Console(id).Size()
+		size, err := console.Size()
 		if err != nil {
 			return 0, false, err
 		}
-		if size > offset || ended || wait == 0 {
+		left := time.Until(until)
+		if size > offset || ended || left <= 0 {
 			return size, ended, nil
 		}
 		select {
-		case <-tick.C:
-		case <-deadline.C:
-			return size, ended, nil
-		case <-r.Context().Done():
-			return 0, false, r.Context().Err()
 		case <-s.done:
 			return size, ended, nil
+		default:
+		}
+		if err := s.pauseLog(r, console, offset, left); err != nil {
+			return 0, false, err
 		}
 	}
+}
+
+// pauseLog waits for a while, or until there is output beyond offset.
+func (s *Server) pauseLog(r *http.Request, c Console, offset int64, left time.Duration) error {
+	if a, ok := c.(awaiter); ok {
+		if err := a.Await(offset, min(left, logAwait)); err != nil {
+			return err
+		}
+	}
+	timer := time.NewTimer(min(left, logPoll))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.done:
+	case <-r.Context().Done():
+		return r.Context().Err()
+	}
+	return nil
 }
 
 func (s *Server) runLogIndex(r *http.Request) (any, error) {
@@ -125,7 +156,7 @@ func (s *Server) runLogIndex(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	reader := s.cfg.Host.Console(id)
+	reader := s.cfg.Host.Console(r.Context(), id)
 	size, err := reader.Size()
 	if err != nil {
 		return nil, err

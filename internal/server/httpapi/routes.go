@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 
 	"cdui/internal/api"
 	"cdui/internal/catalog"
@@ -9,11 +10,11 @@ import (
 
 // routes is the whole REST API.
 func (s *Server) routes() []route {
-	return append(s.codeRoutes(), []route{
+	return slices.Concat(s.codeRoutes(), s.workerRoutes(), s.tokenRoutes(), []route{
 		{method: "GET", path: api.PathHealth, doc: "Whether the control plane is well", response: api.Health{}, call: s.health},
 		{method: "GET", path: api.PathStatus, doc: "The control plane, its devices and counts", response: api.ServerStatus{}, call: s.status},
 		{method: "GET", path: api.PathOpenAPI, doc: "This document", serve: s.openapi},
-		{method: "POST", path: api.PathShutdown, doc: "Stop the control plane; runs go on", request: api.ShutdownRequest{}, response: api.ShutdownReply{}, call: s.shutdown},
+		{method: "POST", path: api.PathShutdown, role: api.RoleAdmin, doc: "Stop the control plane; runs go on", request: api.ShutdownRequest{}, response: api.ShutdownReply{}, call: s.shutdown},
 		{
 			method: "GET", path: api.PathRuns, doc: "Runs, newest first", response: api.RunList{}, call: s.listRuns,
 			params: []param{
@@ -67,8 +68,8 @@ func (s *Server) routes() []route {
 		{method: "GET", path: api.PathNodes, doc: "The node types", response: []catalog.Definition{}, call: s.nodes},
 		{method: "GET", path: api.PathPresets, doc: "The presets", response: []catalog.Preset{}, call: s.presets},
 		{method: "GET", path: api.PathDBCheck, doc: "Check the database", response: api.DBCheck{}, call: s.dbCheck},
-		{method: "POST", path: api.PathDBBackup, doc: "Copy the database to a file on the server's machine", request: api.BackupRequest{}, response: api.BackupReply{}, call: s.dbBackup},
-	}...)
+		{method: "POST", path: api.PathDBBackup, role: api.RoleAdmin, doc: "Copy the database to a file on the server's machine", request: api.BackupRequest{}, response: api.BackupReply{}, call: s.dbBackup},
+	})
 }
 
 func (s *Server) health(r *http.Request) (any, error) {

@@ -106,7 +106,7 @@ func (s *Server) submit(r *http.Request) (any, error) {
 	if err := s.complete(r, &req); err != nil {
 		return nil, err
 	}
-	replies, err := s.cfg.Runs.Submit(r.Context(), "", req)
+	replies, err := s.cfg.Runs.Submit(r.Context(), s.user(r), req)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (s *Server) submitBulk(r *http.Request) (any, error) {
 			return nil, err
 		}
 	}
-	replies, err := s.cfg.Runs.Submit(r.Context(), "", req.Runs...)
+	replies, err := s.cfg.Runs.Submit(r.Context(), s.user(r), req.Runs...)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +242,7 @@ func (s *Server) rerun(r *http.Request) (any, error) {
 	if err := s.complete(r, &copied); err != nil {
 		return nil, err
 	}
-	replies, err := s.cfg.Runs.Submit(r.Context(), "", copied)
+	replies, err := s.cfg.Runs.Submit(r.Context(), s.user(r), copied)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/catalog"
-	"cdui/internal/console"
 	"cdui/internal/run"
 	"cdui/internal/server/feed"
 	"cdui/internal/store"
@@ -39,21 +38,24 @@ type Host interface {
 	Graph(name string) (json.RawMessage, error)
 	// Shutdown asks the control plane to stop; it returns before it has.
 	Shutdown(cancelRuns bool) (left int)
-	// Console reads a run's output, live or ended.
-	Console(runID string) *console.Reader
+	// Console reads a run's output, live or ended, wherever it lies.
+	Console(ctx context.Context, runID string) Console
 	// Pin keeps a run's bytes from retention, or lets them go.
 	Pin(runID string, pinned bool) error
 	// Forget removes the files of a run whose row was deleted.
 	Forget(runID string)
 }
 
-// Config is what the API is made of. All fields but Files, Peers and Logger are
-// required.
+// Config is what the API is made of. All fields but Workers, Tokens, Files, Peers
+// and Logger are required.
 type Config struct {
 	Runs  Runs
 	Host  Host
 	Store *store.Store
 	Feed  *feed.Hub
+	// Workers knows the workers, Tokens the users; nil is none.
+	Workers Workers
+	Tokens  Tokens
 	// Files keeps what runs bring along and leave; nil takes nothing. Peers
 	// knows the workers that call; nil knows none.
 	Files Files
@@ -90,6 +92,11 @@ func New(cfg Config) *Server {
 		s.mux.Handle(r.method+" "+r.path, s.handler(r))
 	}
 	s.mux.Handle("GET "+api.PathExecution, http.HandlerFunc(s.execution))
+	if cfg.Workers != nil {
+		s.mux.Handle("GET "+api.PathWorkerSocket, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			cfg.Workers.Serve(w, r, s.hostAllowed(r.Host))
+		}))
+	}
 	s.mux.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, api.Errorf(api.NotFound, "no route %s %s; see %s", r.Method, r.URL.Path, api.PathOpenAPI))
 	}))
@@ -98,8 +105,8 @@ func New(cfg Config) *Server {
 
 // ServeHTTP checks the Host header before anything else.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// The socket says so with a close code of its own.
-	if !s.hostAllowed(r.Host) && r.URL.Path != api.PathExecution {
+	// The sockets say so with a close code of their own.
+	if !s.hostAllowed(r.Host) && r.URL.Path != api.PathExecution && r.URL.Path != api.PathWorkerSocket {
 		s.fail(w, r, api.Errorf(api.Misdirected, "this control plane doesn't answer to the name %q; allow it with CDUI_ALLOWED_HOSTS", r.Host))
 		return
 	}
@@ -117,7 +124,10 @@ func (s *Server) Close() {
 type route struct {
 	method, path string
 	// reads: a POST that changes nothing, allowed to whoever may read.
-	reads  bool
+	reads bool
+	// role is what the caller's token must allow; without one it goes by the
+	// method.
+	role   api.Role
 	doc    string
 	status int
 	// auth decides in place of the ordinary rules.
@@ -172,6 +182,9 @@ func (s *Server) handler(rt route) http.Handler {
 func (s *Server) allowed(rt route, r *http.Request) error {
 	if rt.auth != nil {
 		return rt.auth(r)
+	}
+	if rt.role != "" {
+		return s.permit(r, rt.role)
 	}
 	return s.authorise(r, rt.reads || rt.method == http.MethodGet)
 }

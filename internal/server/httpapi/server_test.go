@@ -79,10 +79,12 @@ func (w *site) Graph(name string) (json.RawMessage, error) {
 	}
 	return raw, nil
 }
-func (w *site) Shutdown(bool) int                 { return 3 }
-func (w *site) Console(id string) *console.Reader { return console.NewReader(filepath.Join(w.dir, id)) }
-func (w *site) Pin(id string, pinned bool) error  { w.pinned = fmt.Sprint(id, pinned); return nil }
-func (w *site) Forget(id string)                  { _ = os.RemoveAll(filepath.Join(w.dir, id)) }
+func (w *site) Shutdown(bool) int { return 3 }
+func (w *site) Console(_ context.Context, id string) httpapi.Console {
+	return console.NewReader(filepath.Join(w.dir, id))
+}
+func (w *site) Pin(id string, pinned bool) error { w.pinned = fmt.Sprint(id, pinned); return nil }
+func (w *site) Forget(id string)                 { _ = os.RemoveAll(filepath.Join(w.dir, id)) }
 
 func newSite(t *testing.T) *site {
 	w := &site{t: t, dir: t.TempDir(), exec: &idle{attempts: map[string]int{}, taken: map[string]bool{}}}

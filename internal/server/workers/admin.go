@@ -8,6 +8,8 @@ import (
 	"cdui/internal/protocol"
 	"cdui/internal/run"
 	"cdui/internal/server/runs"
+	"cdui/internal/server/workers/logs"
+	"cdui/internal/token"
 )
 
 // Drain stops or takes up placing runs on a worker; those that execute there go
@@ -102,6 +104,42 @@ func (r *Registry) Remove(ctx context.Context, name string) error {
 	r.log.Info("worker removed", "worker", name, "runs", ended)
 	if err := placer.RemoveWorker(ctx, name); err != nil {
 		return fmt.Errorf("end the runs that wait for worker %s: %w", name, err)
+	}
+	return nil
+}
+
+// Online tells whether a worker is connected.
+func (r *Registry) Online(name string) bool { return r.desk(name) != nil }
+
+// Console reads the output of a run on a worker, over the worker's connection.
+func (r *Registry) Console(ctx context.Context, name, runID string) *logs.Console {
+	return logs.NewConsole(ctx, name, runID, func() *logs.Desk { return r.desk(name) })
+}
+
+func (r *Registry) desk(name string) *logs.Desk {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w := r.workers[name]; w != nil && w.session != nil {
+		return w.session.desk
+	}
+	return nil
+}
+
+// ByToken gives the worker that a token belongs to.
+func (r *Registry) ByToken(secret string) (name string, ok bool) {
+	if secret == "" {
+		return "", false
+	}
+	id, ok := r.identity(token.Hash(secret), false)
+	return id.Name, ok
+}
+
+// RunsOn lists the runs that are placed on a worker now.
+func (r *Registry) RunsOn(name string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w := r.workers[name]; w != nil {
+		return w.runIDs()
 	}
 	return nil
 }

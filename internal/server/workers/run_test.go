@@ -162,8 +162,9 @@ func TestW05WhatTheWorkerDoesNotList(t *testing.T) {
 	p := newPlane(t, nil)
 	secret := p.enrolled("box")
 	a := p.connect(secret, "box", nil)
-	fresh, reported := p.submit(on("box")), p.submit(on("box"))
+	fresh := p.submit(on("box"))
 	a.assigned(fresh)
+	reported := p.submit(on("box"))
 	as := a.assigned(reported)
 	a.report(as, 1, started())
 	a.ackedTo(as, 1)
@@ -242,24 +243,23 @@ func TestAnAssignmentThatIsTurnedDownForNowGoesBackInLine(t *testing.T) {
 func TestAnAssignmentBeyondOneFrameTravelsInParts(t *testing.T) {
 	p := newPlane(t, nil)
 	a := p.connect(p.enrolled("box"), "box", nil)
-	nodes := []map[string]any{{"id": "s", "type": "Start"}, {"id": "n", "type": "Note", "data": map[string]any{"params": map[string]any{}}}}
-	_ = nodes
-	big := strings.Repeat("x", 100<<10)
-	argv := []string{"true"}
-	for range 12 {
-		argv = append(argv, big)
-	}
-	raw, err := json.Marshal(map[string]any{
-		"target": map[string]any{"worker": "box"}, "command": map[string]any{"argv": argv, "cwd": "/", "env": map[string]any{}},
+	big := strings.Repeat("x", protocol.MaxFrameBytes+100)
+	graph, err := json.Marshal(map[string]any{
+		"nodes": []any{
+			map[string]any{"id": "s", "type": "Start", "data": map[string]any{}},
+			map[string]any{"id": "t", "type": "TextInput", "data": map[string]any{"params": map[string]any{"value": big}}},
+		},
+		"edges": []any{map[string]any{"id": "e", "source": "s", "target": "t", "type": "trigger"}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	replies, err := p.svc.Submit(context.Background(), "", api.SubmitRequest{Options: raw})
+	replies, err := p.svc.Submit(context.Background(), "", api.SubmitRequest{Graph: graph, Options: json.RawMessage(`{"target":{"worker":"box"}}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if as := a.assigned(replies[0].RunID); len(as.Command.Argv) != 13 || as.Command.Argv[12] != big {
-		t.Errorf("%d arguments arrived", len(as.Command.Argv))
+	as := a.assigned(replies[0].RunID)
+	if as.Kind != protocol.KindGraph || !strings.Contains(string(as.Graph.Prepared), big) {
+		t.Errorf("a graph of %d bytes arrived", len(as.Graph.Prepared))
 	}
 }

@@ -220,7 +220,7 @@ func (r *Registry) welcome(s *session, hello *protocol.Hello, drainOnly bool, he
 	skew := hello.TS.Sub(now)
 	s.Epoch, s.drainOnly = r.epoch, drainOnly
 	s.Caps = capabilities().Common(hello.Capabilities)
-	s.desk = logs.NewDesk(w.name, s.Send)
+	s.desk = logs.NewDesk(w.name, s.Caps, s.Send)
 	w.session, w.hello, w.devices, w.listed, w.rejected, w.gone = s, hello, hello.Devices, true, nil, false
 	w.connectedAt, w.lastSeen, w.skew, w.selfDraining = now, now, &skew, false
 	w.sameMachine = s.peer.IsLoopback() && hello.MachineID != "" && hello.MachineID == r.cfg.MachineID

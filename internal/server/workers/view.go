@@ -2,7 +2,6 @@ package workers
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -113,21 +112,4 @@ func moment(t time.Time) *time.Time {
 	}
 	t = t.UTC().Truncate(time.Millisecond)
 	return &t
-}
-
-// Connected counts the workers that are online, and lists the names of the
-// others that have runs.
-func (r *Registry) Connected() (online int, away []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for name, w := range r.workers {
-		switch {
-		case w.session != nil:
-			online++
-		case len(w.runs) > 0:
-			away = append(away, name)
-		}
-	}
-	slices.Sort(away)
-	return online, away
 }

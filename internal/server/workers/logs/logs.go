@@ -38,7 +38,9 @@ func (f *fetch) close() { f.once.Do(func() { close(f.gone) }) }
 // Desk is the requests of one connection.
 type Desk struct {
 	worker string
-	send   func(protocol.Frame) bool
+	// able: the worker answers such requests.
+	able bool
+	send func(protocol.Frame) bool
 
 	mu     sync.Mutex
 	open   map[string]*fetch
@@ -46,10 +48,10 @@ type Desk struct {
 	closed bool
 }
 
-// NewDesk makes a desk for a worker's connection; send puts a frame into its
-// outbox.
-func NewDesk(worker string, send func(protocol.Frame) bool) *Desk {
-	return &Desk{worker: worker, send: send, open: map[string]*fetch{}}
+// NewDesk makes a desk for a worker's connection, of which caps is what both
+// sides can; send puts a frame into its outbox.
+func NewDesk(worker string, caps protocol.Capabilities, send func(protocol.Frame) bool) *Desk {
+	return &Desk{worker: worker, able: caps.Has(protocol.CapLogs), send: send, open: map[string]*fetch{}}
 }
 
 // Take passes a chunk on to whoever asked for it, and doesn't wait: one that is
@@ -214,6 +216,9 @@ func unreachable(worker string) error {
 func (d *Desk) ask(request protocol.FetchLog) (*fetch, string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if !d.able {
+		return nil, "", api.Errorf(api.Unavailable, "worker %s can't show the output of its runs while they go on", d.worker).With("worker", d.worker)
+	}
 	if len(d.open) >= maxFetches {
 		return nil, "", api.Errorf(api.Unavailable, "too many read the output of runs on worker %s; try again", d.worker).With("worker", d.worker)
 	}
