@@ -44,6 +44,9 @@ const (
 	PayloadCap       = "RUN_EVENT_PAYLOAD_CAP_BYTES"
 	ResponseCap      = "RUN_EVENTS_RESPONSE_CAP_BYTES"
 	BodyCap          = "MAX_RUN_BODY_BYTES"
+	FolderCap        = "TRANSFER_MAX_INPUT_BYTES"
+	FileCap          = "MAX_UPLOAD_SIZE"
+	ArtifactCap      = "TRANSFER_MAX_OUTPUT_BYTES"
 	KeepRuns         = "RUN_RETENTION_KEEP_LAST"
 	BytesMaxAge      = "RUN_BYTES_MAX_AGE_DAYS"
 	BytesMaxTotal    = "RUN_BYTES_MAX_TOTAL_BYTES"
@@ -75,6 +78,9 @@ func Settings() []Setting {
 		{Name: PayloadCap, Kind: Bytes, Default: "131072", Min: -1, Doc: "largest payload of one stored event; 0 or less is no cap"},
 		{Name: ResponseCap, Kind: Bytes, Default: "4194304", Min: 1, Doc: "where a page of events stops"},
 		{Name: BodyCap, Kind: Bytes, Default: "64MiB", Min: 1, Doc: "largest body of a submit"},
+		{Name: FolderCap, Kind: Bytes, Default: "2GiB", Doc: "most that the files of one run may come to which it brings along; 0 is no limit"},
+		{Name: FileCap, Kind: Bytes, Default: "500MB", Doc: "largest file that a run brings along; 0 is no limit"},
+		{Name: ArtifactCap, Kind: Bytes, Default: "20GiB", Doc: "largest file that comes back from a worker; 0 is no limit"},
 		{Name: KeepRuns, Kind: Number, Default: "-1", Min: -1, Doc: "newest rows that are kept; -1 keeps all"},
 		{Name: BytesMaxAge, Kind: Number, Default: "90", Doc: "days that logs and outputs of ended runs are kept; 0 keeps them"},
 		{Name: BytesMaxTotal, Kind: Bytes, Default: "50GiB", Doc: "room for logs and outputs of ended runs, oldest go first; 0 is no limit"},
