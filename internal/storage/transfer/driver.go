@@ -21,6 +21,16 @@ import (
 	"cdui/internal/protocol"
 )
 
+// Storage gives what an agent's Config takes: a Driver whose cache lies in
+// cacheDir.
+func Storage(cacheDir string, log *slog.Logger) (func(agent.Upstream) agent.Storage, error) {
+	cache, err := blobs.Open(cacheDir)
+	if err != nil {
+		return nil, err
+	}
+	return func(up agent.Upstream) agent.Storage { return NewDriver(up, cache, log) }, nil
+}
+
 // Driver is the Storage of an agent.
 type Driver struct {
 	client *Client
@@ -35,19 +45,15 @@ type Driver struct {
 // CacheBytes is what a worker keeps of contents that no run needs now.
 const CacheBytes = 20 << 30
 
-// NewDriver makes the Storage of an agent whose cache lies in cacheDir.
-func NewDriver(up agent.Upstream, cacheDir string, log *slog.Logger) (*Driver, error) {
-	cache, err := blobs.Open(cacheDir)
-	if err != nil {
-		return nil, err
-	}
+// NewDriver makes the Storage of an agent.
+func NewDriver(up agent.Upstream, cache *blobs.Store, log *slog.Logger) *Driver {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Driver{
 		client: New(Config{URL: up.URL, TLS: up.TLS, Token: up.Token, Cache: cache}),
 		cache:  cache, room: CacheBytes, log: log,
-	}, nil
+	}
 }
 
 // Fetch implements agent.Storage.

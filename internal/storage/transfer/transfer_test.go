@@ -118,13 +118,13 @@ func (p *plane) count(prefix string) int {
 	return n
 }
 
-func driver(t *testing.T, at string) *transfer.Driver {
+func driver(t *testing.T, at string) agent.Storage {
 	t.Helper()
-	d, err := transfer.NewDriver(agent.Upstream{URL: at, Token: func() (string, error) { return "worker token", nil }}, filepath.Join(t.TempDir(), "agent-cache"), nil)
+	make, err := transfer.Storage(filepath.Join(t.TempDir(), "agent-cache"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d
+	return make(agent.Upstream{URL: at, Token: func() (string, error) { return "worker token", nil }})
 }
 
 func job(t *testing.T) agent.Job {
