@@ -21,16 +21,6 @@ import (
 	"cdui/internal/protocol"
 )
 
-// Storage gives what an agent's Config takes: a Driver whose cache lies in
-// cacheDir.
-func Storage(cacheDir string, log *slog.Logger) (func(agent.Upstream) agent.Storage, error) {
-	cache, err := blobs.Open(cacheDir)
-	if err != nil {
-		return nil, err
-	}
-	return func(up agent.Upstream) agent.Storage { return NewDriver(up, cache, log) }, nil
-}
-
 // Driver is the Storage of an agent.
 type Driver struct {
 	client *Client

@@ -120,11 +120,11 @@ func (p *plane) count(prefix string) int {
 
 func driver(t *testing.T, at string) agent.Storage {
 	t.Helper()
-	make, err := transfer.Storage(filepath.Join(t.TempDir(), "agent-cache"), nil)
+	cache, err := blobs.Open(filepath.Join(t.TempDir(), "agent-cache"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return make(agent.Upstream{URL: at, Token: func() (string, error) { return "worker token", nil }})
+	return transfer.NewDriver(agent.Upstream{URL: at, Token: func() (string, error) { return "worker token", nil }}, cache, nil)
 }
 
 func job(t *testing.T) agent.Job {
