@@ -236,7 +236,7 @@ func (p *plane) log(id string) []string {
 // eventually waits for a condition that other goroutines bring about.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(10 * time.Second)
+	deadline := time.NewTimer(30 * time.Second)
 	defer deadline.Stop()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -244,7 +244,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			t.Fatalf("not within 10 s: %s", what)
+			t.Fatalf("not within 30 s: %s", what)
 		}
 	}
 }
@@ -293,6 +293,7 @@ func (p *plane) dial(d dialing) *agent {
 
 func (a *agent) read() {
 	defer close(a.done)
+	defer a.conn.Close()
 	var joiner protocol.Joiner
 	for {
 		_, raw, err := a.conn.ReadMessage()

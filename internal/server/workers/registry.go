@@ -82,6 +82,13 @@ type Registry struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 
+	// hashed is what the node types of a catalogue hash to.
+	hashed struct {
+		sync.Mutex
+		of    *catalog.Catalog
+		types map[string]string
+	}
+
 	// mu guards all below, and the fields of workers, placed runs and sessions
 	// that say so. It is taken before the placer's own lock, never after.
 	mu      sync.Mutex
@@ -273,14 +280,22 @@ func (w *worker) compare(here map[string]string) {
 	w.incomplete, w.degraded = len(d.MissingThere) > 0, !d.Empty()
 }
 
-// hashes gives the hashes of the server's node types.
+// hashes gives the hashes of the server's node types. They are kept as long as
+// the catalogue is the same.
 func (r *Registry) hashes(ctx context.Context) map[string]string {
-	hashes, err := r.cfg.Catalog(ctx).Hashes()
+	now := r.cfg.Catalog(ctx)
+	r.hashed.Lock()
+	defer r.hashed.Unlock()
+	if r.hashed.of == now {
+		return r.hashed.types
+	}
+	types, err := now.Hashes()
 	if err != nil {
 		r.log.Error("hash the node types", "error", err)
 		return nil
 	}
-	return hashes
+	r.hashed.of, r.hashed.types = now, types
+	return types
 }
 
 // CatalogChanged compares all workers with the server's catalogue anew.

@@ -119,7 +119,7 @@ func (c *Console) Size() (int64, error) {
 func (c *Console) Await(offset int64, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(c.ctx, wait)
 	defer cancel()
-	err := c.fetch(ctx, protocol.FetchLog{Offset: offset, Limit: 1, Follow: true, Credit: 1}, wait, func(*protocol.LogChunk) bool { return false })
+	err := c.fetch(ctx, protocol.FetchLog{Offset: offset, Limit: 1, Follow: true, Credit: 1}, wait+fetchPatience, func(*protocol.LogChunk) bool { return false })
 	if ctx.Err() != nil && c.ctx.Err() == nil {
 		return nil
 	}
