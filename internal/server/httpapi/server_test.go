@@ -27,6 +27,8 @@ import (
 	"cdui/internal/server/files"
 	"cdui/internal/server/httpapi"
 	"cdui/internal/server/runs"
+	"cdui/internal/server/tokens"
+	"cdui/internal/server/workers"
 	"cdui/internal/store"
 	"cdui/internal/token"
 )
@@ -111,8 +113,18 @@ func newSite(t *testing.T) *site {
 		Limits: files.Limits{Folder: 1 << 20, File: 1 << 18, Artifact: 1 << 19},
 	})
 	w.peers = &peers{keeper: keeper, holds: map[string]string{}, code: map[string]string{}}
+	users, err := tokens.Open(context.Background(), st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := workers.New(workers.Config{
+		Store: st, Catalog: w.Catalog, Version: "test", TokenHash: token.Hash(secret), URL: "http://127.0.0.1:8000",
+	})
+	if err := registry.Load(context.Background(), svc); err != nil {
+		t.Fatal(err)
+	}
 	w.api = httpapi.New(httpapi.Config{
-		Files: keeper, Peers: w.peers,
+		Files: keeper, Peers: w.peers, Workers: registry, Tokens: users,
 		Runs: svc, Host: w, Store: st, Feed: hub, TokenHash: token.Hash(secret), AllowedHosts: []string{"lab.example"},
 		Listen: "127.0.0.1:8000", BodyCap: 1 << 20, ResponseCap: 1 << 20,
 	})
@@ -123,6 +135,7 @@ func newSite(t *testing.T) *site {
 	t.Cleanup(func() {
 		w.api.Close()
 		w.web.Close()
+		registry.Close()
 		svc.Close()
 		if err := st.Close(); err != nil {
 			t.Error(err)
