@@ -53,7 +53,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer f.Close()
-	tlsCfg, err := tlsConfig(cfg.Pin)
+	tlsCfg, err := tlsConfig(cfg.Pin, cfg.CAFile)
 	if err != nil {
 		return err
 	}

@@ -50,10 +50,14 @@ func (w logWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func config(t *testing.T, p *plane) agent.Config {
-	t.Helper()
+func logWriterOf(t *testing.T) logWriter {
 	over := &atomic.Bool{}
 	t.Cleanup(func() { over.Store(true) })
+	return logWriter{t, over}
+}
+
+func config(t *testing.T, p *plane) agent.Config {
+	t.Helper()
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("session\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -61,7 +65,7 @@ func config(t *testing.T, p *plane) agent.Config {
 	return agent.Config{
 		Control: p.http.URL, Name: "box", DataDir: t.TempDir(), SessionTokenFile: token,
 		Python: filepath.Join(t.TempDir(), "no-python"), Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()},
-		Cards: noCards{}, Logger: slog.New(slog.NewTextHandler(logWriter{t, over}, nil)),
+		Cards: noCards{}, Logger: slog.New(slog.NewTextHandler(logWriterOf(t), nil)),
 	}
 }
 

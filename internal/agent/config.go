@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -22,6 +23,8 @@ type Config struct {
 	// Pin is sha256:… of the control plane's key; empty trusts the machine's
 	// authorities.
 	Pin string
+	// CAFile holds the authorities to trust in place of the machine's.
+	CAFile string
 	// EnrollToken is a one-time token; it is needed once.
 	EnrollToken string
 	// SessionTokenFile is the control plane's own token file, for an agent on
@@ -107,6 +110,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.Environ == nil {
 		c.Environ = os.Environ()
+	}
+	if c.Pin != "" && c.CAFile != "" {
+		return c, errors.New("a pinned key needs no authority: give either the pin or the file of authorities")
 	}
 	if c.Pin != "" {
 		if _, err := tlspin.Parse(c.Pin); err != nil {

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -25,16 +28,40 @@ import (
 // ErrNoToken is wrapped when the agent has nothing to identify itself by.
 var ErrNoToken = errors.New("this agent is not enrolled")
 
-// tlsConfig trusts the pinned key, or the machine's authorities.
-func tlsConfig(pin string) (*tls.Config, error) {
-	if pin == "" {
-		return &tls.Config{MinVersion: tls.VersionTLS12}, nil
+// tlsConfig trusts the pinned key, the given authorities, or the machine's.
+func tlsConfig(pin, caFile string) (*tls.Config, error) {
+	if pin != "" {
+		p, err := tlspin.Parse(pin)
+		if err != nil {
+			return nil, err
+		}
+		return p.Config(), nil
 	}
-	p, err := tlspin.Parse(pin)
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if caFile == "" {
+		return cfg, nil
+	}
+	pem, err := os.ReadFile(caFile)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read the control plane's authorities: %w", err)
 	}
-	return p.Config(), nil
+	cfg.RootCAs = x509.NewCertPool()
+	if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("no certificate in %s", caFile)
+	}
+	return cfg, nil
+}
+
+// warnPlain says that whoever is on the way can read along (TLS-02).
+func warnPlain(ctx context.Context, cfg Config) {
+	u, err := url.Parse(cfg.Control)
+	if err != nil || u.Scheme != "http" {
+		return
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
+		return
+	}
+	cfg.Logger.WarnContext(ctx, "the connection is not encrypted: token, code and secrets can be read on the way; start the control plane with TLS", "control", cfg.Control)
 }
 
 // tokenSource gives the worker's token, read anew for each connection: a worker
@@ -67,7 +94,8 @@ func enroll(ctx context.Context, cfg Config, f *folder.Folder, tlsCfg *tls.Confi
 	if cfg.Control == "" {
 		return note, errors.New("no control plane given: name it with --control http://HOST:PORT")
 	}
-	note.Name, note.Control, note.Pin = cfg.Name, cfg.Control, cfg.Pin
+	note.Name, note.Control, note.Pin, note.CAFile = cfg.Name, cfg.Control, cfg.Pin, cfg.CAFile
+	warnPlain(ctx, cfg)
 	note.PID, note.Version = os.Getpid(), version.String()
 	if cfg.EnrollToken != "" && note.EnrolledWith != token.Hash(cfg.EnrollToken) {
 		reply, err := spendToken(ctx, cfg, tlsCfg)

@@ -37,9 +37,11 @@ var ErrBusy = errors.New("another agent holds the folder")
 type Note struct {
 	Name     string `json:"name"`
 	WorkerID string `json:"worker_id,omitempty"`
-	// Control is the address of the control plane, Pin its key where pinned.
+	// Control is the address of the control plane, Pin its key where pinned,
+	// CAFile the authorities where given.
 	Control string `json:"control"`
 	Pin     string `json:"pin,omitempty"`
+	CAFile  string `json:"ca_file,omitempty"`
 	// EnrolledWith is the hash of the one-time token of the last enrollment, so
 	// that a unit file that still names it can start the agent again.
 	EnrolledWith string `json:"enrolled_with,omitempty"`

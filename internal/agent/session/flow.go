@@ -15,6 +15,8 @@ const (
 	// flood of one run leaves room for the others.
 	flowBytes   = 64 << 10
 	flowRecords = 256
+	// frameRoom is what a frame needs besides its record.
+	frameRoom = 512
 	// retryRead is how long a source that fails is left alone.
 	retryRead = 5 * time.Second
 )
@@ -130,6 +132,12 @@ func (f *flow) sendable(all []protocol.Record) []record {
 		}
 		if err := protocol.CheckRecord(r.Raw); err != nil {
 			f.s.log.Error("record can't be sent and is left out", "run_id", f.key.RunID, "seq", r.Seq, "error", err)
+			continue
+		}
+		// Left out here and not by the writer: what is never acknowledged must
+		// take no credit.
+		if len(r.Raw)+frameRoom > protocol.MaxFrameBytes && !f.s.caps.Has(protocol.CapParts) {
+			f.s.log.Error("record is too long for this peer and is left out", "run_id", f.key.RunID, "seq", r.Seq, "bytes", len(r.Raw))
 			continue
 		}
 		if f.s.client.wary.skips(f.key, r.Seq) {
