@@ -2,10 +2,14 @@ package server
 
 import (
 	"context"
+	"path"
+	"path/filepath"
 	"time"
 
 	"cdui/internal/api"
 	"cdui/internal/blobs"
+	"cdui/internal/catalog"
+	"cdui/internal/graph"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
 	"cdui/internal/server/files"
@@ -22,7 +26,9 @@ func (s *server) composeFiles(folder *folder) error {
 	if err != nil {
 		return err
 	}
-	s.files = files.New(files.Config{Blobs: contents, RunsDir: folder.path("runs"), Limits: s.cfg.Files})
+	s.files = files.New(files.Config{
+		Blobs: contents, RunsDir: folder.path("runs"), DataDir: s.cfg.DataDir, Hashes: s.store, Limits: s.cfg.Files,
+	})
 	return nil
 }
 
@@ -40,16 +46,48 @@ func (s *server) pruneFiles(ctx context.Context) {
 	}
 }
 
-// shipper sends the folders that came along with runs on to workers.
-type shipper struct{ files *files.Keeper }
+// shipper sends on to workers what runs bring along: the folders of programs,
+// and the files of the data folder that graphs read.
+type shipper struct {
+	files   *files.Keeper
+	catalog func(context.Context) *catalog.Catalog
+}
 
 // Ship implements assign.Shipper.
-func (s shipper) Ship(ctx context.Context, job runs.Job, _ assign.Destination, a *protocol.Assign) error {
-	code := submission.FactsOf(job.Row).Code
-	if code == nil {
+func (s shipper) Ship(ctx context.Context, job runs.Job, to assign.Destination, a *protocol.Assign) error {
+	if code := submission.FactsOf(job.Row).Code; code != nil {
+		return s.files.Ship(ctx, *code, a)
+	}
+	if a.Graph == nil || !to.Capabilities.Has(protocol.CapTransfer) {
 		return nil
 	}
-	return s.files.Ship(ctx, *code, a)
+	cat := s.catalog(ctx)
+	prepared, findings := graph.Prepare(job.Row.Graph, cat)
+	if len(findings) > 0 {
+		return nil // nothing that could be executed
+	}
+	inputs, err := s.files.Inputs(ctx, a.RunID, inputPlaces(graph.Files(prepared, cat)))
+	if err != nil || len(inputs) == 0 {
+		return err
+	}
+	a.Storage = &protocol.Storage{Backend: protocol.BackendTransfer, Inputs: inputs}
+	return nil
+}
+
+// inputPlaces lists where in the data folder the files may lie that a graph
+// reads. A node looks at several places in an order of its own, so each is sent
+// that is there.
+func inputPlaces(uses []graph.FileUse) []string {
+	var out []string
+	for _, u := range uses {
+		if u.Write || u.Path == "" || filepath.IsAbs(u.Path) {
+			continue
+		}
+		for _, folder := range []string{"", "data", "models", "images"} {
+			out = append(out, path.Join(folder, u.Path))
+		}
+	}
+	return out
 }
 
 // roster is what peers asks of the registry of workers.
@@ -113,7 +151,7 @@ func (p peers) MayRead(ctx context.Context, worker, sum string) bool {
 		if err != nil {
 			continue
 		}
-		if code := submission.FactsOf(row).Code; code != nil && p.files.Names(ctx, code.Hash, sum) {
+		if code := submission.FactsOf(row).Code; code != nil && p.files.Names(ctx, code.Hash, sum) || p.files.Reads(ctx, id, sum) {
 			return true
 		}
 	}

@@ -117,7 +117,7 @@ func TestAProgramIsNamedFromItsFolder(t *testing.T) {
 		},
 	} {
 		a := c.given
-		if err := (shipper{keeper}).Ship(t.Context(), job, assign.Destination{}, &a); err != nil {
+		if err := (shipper{files: keeper}).Ship(t.Context(), job, assign.Destination{}, &a); err != nil {
 			t.Fatal(err)
 		}
 		if a.Code == nil || a.Code.Hash != code[0].Hash || len(a.Code.Files) != 1 {
@@ -131,7 +131,7 @@ func TestAProgramIsNamedFromItsFolder(t *testing.T) {
 		}
 	}
 	plain := protocol.Assign{Script: &protocol.Script{Path: "/x"}}
-	if err := (shipper{keeper}).Ship(t.Context(), runs.Job{}, assign.Destination{}, &plain); err != nil || plain.Code != nil || plain.Script.Path != "/x" {
+	if err := (shipper{files: keeper}).Ship(t.Context(), runs.Job{}, assign.Destination{}, &plain); err != nil || plain.Code != nil || plain.Script.Path != "/x" {
 		t.Errorf("%+v %v", plain, err)
 	}
 }

@@ -25,7 +25,7 @@ func (s *server) composeWorkers(ctx context.Context, tokenHash, url string) erro
 	s.workers = workers.New(workers.Config{
 		Store: s.store, Catalog: s.Catalog, Version: s.info.Version, MachineID: s.info.MachineID, TokenHash: tokenHash,
 		Heartbeat: s.cfg.Heartbeat, Grace: s.cfg.Grace, ResumeGrace: s.cfg.ResumeGrace,
-		Assign: assign.Builder{Catalog: s.Catalog, Shipper: shipper{s.files}, PayloadCap: s.cfg.PayloadCap, MaxParallel: s.cfg.MaxParallel},
+		Assign: assign.Builder{Catalog: s.Catalog, Shipper: shipper{s.files, s.Catalog}, PayloadCap: s.cfg.PayloadCap, MaxParallel: s.cfg.MaxParallel},
 		URL:    url, Pin: s.info.Pin, Logger: s.log,
 	})
 	return nil

@@ -30,9 +30,11 @@ type Limits struct {
 // Config is what a Keeper is made of.
 type Config struct {
 	Blobs *blobs.Store
-	// RunsDir holds a folder for each run.
-	RunsDir string
-	Limits  Limits
+	// RunsDir holds a folder for each run, DataDir the user's files.
+	RunsDir, DataDir string
+	// Hashes is needed for Inputs alone.
+	Hashes Hashes
+	Limits Limits
 }
 
 // Keeper keeps files. It is safe for concurrent use.
