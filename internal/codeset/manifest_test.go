@@ -20,6 +20,7 @@ func file(path string) protocol.File {
 	return protocol.File{Path: protocol.Path(path), SHA256: emptySum}
 }
 
+// ST-02: paths that leave their folder, and lists that would make them.
 func TestHostileManifestsAreRefused(t *testing.T) {
 	link := func(path, to string) protocol.File {
 		return protocol.File{Path: protocol.Path(path), Link: protocol.Path(to)}
@@ -98,7 +99,7 @@ func TestEqualListsHaveEqualHashes(t *testing.T) {
 	}
 }
 
-// What is taken for a path stays in its folder, whatever it looks like.
+// ST-02: what is taken for a path stays in its folder, whatever it looks like.
 func TestAcceptedPathsStayInTheFolder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		parts := rapid.SliceOfN(rapid.SampledFrom([]string{"..", ".", "/", "a", "\x00", "\\", "..a", " ", "\n", "\xff", "~", "C:"}), 0, 8).Draw(t, "parts")

@@ -64,6 +64,7 @@ func paths(found codeset.Found) []string {
 	return out
 }
 
+// ST-01: the folder minus what .cduiignore and .gitignore leave out.
 func TestRulesLeaveFilesBehind(t *testing.T) {
 	dir := tree(t, map[string]string{
 		".gitignore":        "*.pt\n/out/\n!/keep.pt\n",
@@ -88,6 +89,7 @@ func TestRulesLeaveFilesBehind(t *testing.T) {
 	}
 }
 
+// ST-01: the listed files.
 func TestListedFilesComeAlong(t *testing.T) {
 	dir := tree(t, map[string]string{
 		".gitignore": "*.pt\n", "a.py": "", "b.py": "", "w.pt": "", "sub/x.pt": "", "sub/c.py": "", "sub/deep/d.pt": "", "sub/deep/d.py": "",
@@ -111,6 +113,7 @@ func TestListedFilesComeAlong(t *testing.T) {
 	}
 }
 
+// ST-02: no link leads out of the folder.
 func TestLinksThatMeanTheSameElsewhereAreKept(t *testing.T) {
 	dir := tree(t, map[string]string{
 		"data/v1/train.csv": "1",
@@ -190,6 +193,7 @@ func TestWhatIsNoFileIsLeftOut(t *testing.T) {
 	}
 }
 
+// ST-01: the largest are named.
 func TestTooMuchIsRefusedWithTheLargest(t *testing.T) {
 	dir := tree(t, map[string]string{"big.bin": strings.Repeat("x", 5000), "a b.bin": strings.Repeat("x", 3000), "s": "x"})
 	found := scan(t, dir)

@@ -39,6 +39,7 @@ func sum(t *testing.T, dir string) codeset.Manifest {
 	return m
 }
 
+// ST-01, ST-02: a folder is the same elsewhere, whatever its files are called.
 func TestAnyNameSurvivesTheWay(t *testing.T) {
 	files := map[string]string{"data/x.bin": strings.Repeat("\x00\xff", 40000), "empty": "", "l": "-> data/x.bin", "data/deep/l": "-> ../../empty"}
 	for i, n := range hostileNames {
@@ -111,7 +112,7 @@ func TestWhatIsDamagedIsNotUnpacked(t *testing.T) {
 	}
 }
 
-// Links of a hostile list can only point into the folder, however they are
+// ST-02: links of a hostile list can only point into the folder, however they are
 // put together.
 func TestUnpackedLinksLeadNowhereElse(t *testing.T) {
 	files := []protocol.File{

@@ -75,6 +75,7 @@ func keeperWith(t *testing.T, contents ...string) (*files.Keeper, []api.CodeRepl
 	return k, replies
 }
 
+// XFER-04: a worker reads with its own token, for the runs that it has now.
 func TestPeersSeeTheirOwnRunsAlone(t *testing.T) {
 	keeper, code := keeperWith(t, "first", "second")
 	row := func(hash string) run.Row {
@@ -99,6 +100,7 @@ func TestPeersSeeTheirOwnRunsAlone(t *testing.T) {
 	}
 }
 
+// ST-01: paths of a program are named from its folder.
 func TestAProgramIsNamedFromItsFolder(t *testing.T) {
 	keeper, code := keeperWith(t, "content")
 	job := runs.Job{Row: run.Row{Facts: []byte(`{"code":{"hash":"` + code[0].Hash + `","root":"/home/ada/p"}}`)}}

@@ -82,6 +82,7 @@ func blobPath(sum string) string { return strings.Replace(api.PathBlob, "{sha256
 
 func as(worker string) []string { return []string{api.HeaderToken, "token of " + worker} }
 
+// ST-01: a script brings its folder along.
 func TestAFolderComesAlong(t *testing.T) {
 	w := newSite(t)
 	contents := map[string]string{"train.py": "import data.mod\n", "data/mod.py": "x = 1\n", "same.py": "x = 1\n"}
@@ -141,6 +142,7 @@ func TestAFolderComesAlong(t *testing.T) {
 	}
 }
 
+// ST-02: path tricks in lists, and contents that are not their hash's.
 func TestHostileContentsAreRefused(t *testing.T) {
 	w := newSite(t)
 	for name, c := range map[string]struct {
@@ -230,6 +232,8 @@ func (w *site) upload(worker, id, path, content, sum string) (int, []byte) {
 	return w.request("POST", "/api/runs/"+id+"/artifacts/upload?"+url.Values{"path": {path}}.Encode(), content, append(as(worker), api.HeaderSHA256, sum)...)
 }
 
+// XFER-04: the download route serves a worker with its token, and what its runs
+// need alone.
 func TestAWorkerReadsOnlyWhatItsRunsNeed(t *testing.T) {
 	w := newSite(t)
 	_, mine := w.folder(map[string]string{"a": "mine", "b": "both"})
@@ -275,6 +279,8 @@ func TestAWorkerReadsOnlyWhatItsRunsNeed(t *testing.T) {
 	}
 }
 
+// XFER-06, XFER-07, ST-02: files go to the run's own folder, their rows say so,
+// and no name leads elsewhere.
 func TestArtifactsAndLogsComeBackOfOwnRunsAlone(t *testing.T) {
 	w := newSite(t)
 	id, ended := w.submit(""), w.submit("")

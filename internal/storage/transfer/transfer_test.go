@@ -170,6 +170,8 @@ func laidOut(t *testing.T, j agent.Job, files map[string]string) {
 	}
 }
 
+// XFER-04, XFER-05: only what the cache lacks is fetched, and each run gets a
+// folder of its own.
 func TestCodeComesOnceAndIsLaidOut(t *testing.T) {
 	p, at := newPlane(t)
 	d := driver(t, at)
@@ -308,6 +310,7 @@ func TestADamagedCacheIsMended(t *testing.T) {
 	laidOut(t, j, map[string]string{"train.py": "right"})
 }
 
+// XFER-02: inputs are listed by their hash.
 func TestInputsAreLaidOutAsData(t *testing.T) {
 	p, at := newPlane(t)
 	d, j := driver(t, at), job(t)
@@ -336,6 +339,7 @@ func write(t *testing.T, path, content string) string {
 	return path
 }
 
+// XFER-06, R-07: what a run wrote and printed comes back.
 func TestResultsComeBackBeforeTheEnd(t *testing.T) {
 	p, at := newPlane(t)
 	d, j := driver(t, at), job(t)
