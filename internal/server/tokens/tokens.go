@@ -8,8 +8,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -82,11 +82,21 @@ func (k *Keeper) Find(secret string) (name string, role api.Role, ok bool) {
 	return t.Name, api.Role(t.Role), true
 }
 
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`)
+const (
+	alphanumeric = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	maxName      = 63
+)
+
+// validName tells whether a token can be called name: letters, digits and
+// . _ @ -, a letter or digit first.
+func validName(name string) bool {
+	return name != "" && len(name) <= maxName && strings.Contains(alphanumeric, name[:1]) &&
+		strings.Trim(name, alphanumeric+"._@-") == ""
+}
 
 // Add makes a token.
 func (k *Keeper) Add(ctx context.Context, req api.TokenRequest) (api.TokenReply, error) {
-	if !namePattern.MatchString(req.Name) {
+	if !validName(req.Name) {
 		return api.TokenReply{}, api.Errorf(api.Invalid, "name %.80q: use 1 to 63 letters, digits and . _ @ -, a letter or digit first", req.Name)
 	}
 	if !req.Role.Allows(api.RoleRead) {
