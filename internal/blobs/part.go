@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 )
 
-// ErrBusy: another caller continues the same content.
+// ErrBusy says that another caller continues the same content.
 var ErrBusy = errors.New("the content is being fetched already")
 
 // Part is a content that comes in pieces.

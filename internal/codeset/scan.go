@@ -191,7 +191,7 @@ func (s *scan) file(p protocol.Path, info fs.FileInfo) error {
 		return nil
 	}
 	s.seen[p] = true
-	if err := p.Check(); err != nil {
+	if p.Check() != nil {
 		s.leave(p, "its path is too long")
 		return nil
 	}
@@ -226,7 +226,7 @@ func (s *scan) file(p protocol.Path, info fs.FileInfo) error {
 func (s *scan) rules(p protocol.Path) (ignore.Rules, error) {
 	info, err := s.folder.Stat(p)
 	if err != nil || !info.Mode().IsRegular() {
-		return nil, nil //nolint:nilerr // as git does: no plain file, no rules
+		return nil, nil // as git does: no plain file, no rules
 	}
 	f, err := s.folder.Open(p)
 	if err != nil {

@@ -116,8 +116,11 @@ func TestWhatIsDamagedIsNotUnpacked(t *testing.T) {
 // put together.
 func TestUnpackedLinksLeadNowhereElse(t *testing.T) {
 	files := []protocol.File{
-		{Path: "a/b/c/l", Link: "a/up"}, {Path: "a/up", Link: "x"}, {Path: "x", Link: "a/b/c/l"},
-		{Path: "a/b/deep", Link: "nothing/here"}, {Path: "q", SHA256: emptySum},
+		{Path: "a/b/c/l", Link: "a/up"},
+		{Path: "a/up", Link: "x"},
+		{Path: "x", Link: "a/b/c/l"},
+		{Path: "a/b/deep", Link: "nothing/here"},
+		{Path: "q", SHA256: emptySum},
 	}
 	m, err := codeset.New(files)
 	if err != nil {

@@ -4,7 +4,10 @@
 // ignored folder can be taken back, is the caller's part.
 package ignore
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Verdict is what rules say of a path.
 type Verdict int
@@ -72,8 +75,7 @@ func trimSpaces(line string) string {
 // Match gives the verdict on a path that is relative to the rules' folder.
 func (rs Rules) Match(path string, isDir bool) Verdict {
 	name := path[strings.LastIndexByte(path, '/')+1:]
-	for i := len(rs) - 1; i >= 0; i-- {
-		r := rs[i]
+	for _, r := range slices.Backward(rs) {
 		text := name
 		if r.anchored {
 			text = path

@@ -131,8 +131,9 @@ func (c *Client) do(req *http.Request) (*http.Response, error) {
 	switch body.Error.Code {
 	case api.Invalid, api.Unreadable, api.TooLarge, api.Unauthorized, api.NotFound, api.Conflict, api.Misdirected:
 		return nil, &LastingError{body.Error}
+	default: // busy, full or broken: that may be mended
+		return nil, body.Error
 	}
-	return nil, body.Error
 }
 
 func (c *Client) address(pattern string, fill ...string) string {
