@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"cdui/internal/cli/agentcmd"
 	"cdui/internal/cli/demo"
 	"cdui/internal/cli/doctor"
 	"cdui/internal/cli/env"
@@ -74,7 +75,7 @@ cdui itself stops a training.`,
 	add(groupGraphs, graphcmd.NewValidate(e, graphDeps, nil), graphcmd.NewNodes(e, graphDeps, nil), graphcmd.NewPresets(e, graphDeps, nil))
 	add(groupServer, serverctl.NewStart(e, serverctl.Deps{Serve: serverctl.Serve}, nil), serverctl.NewStop(e, nil), serverctl.NewStatus(e),
 		doctor.New(e, doctor.Checks(e)), tokenscmd.New(e, tokenscmd.Deps{Client: newClient}), newDB(e), newConfig(e))
-	add(groupWork, workerscmd.New(e, workerscmd.Deps{Client: newClient}))
+	add(groupWork, agentcmd.New(e, agentcmd.Real()), workerscmd.New(e, workerscmd.Deps{Client: newClient}))
 	add(groupMore, demo.New(e, demo.Deps{Serve: serverctl.Serve, Run: runDeps, Probe: pyruntime.Probe}, nil), newCompletion(e), newMan(e))
 	root.SetHelpCommandGroupID(groupMore)
 	root.CompletionOptions.DisableDefaultCmd = true

@@ -138,7 +138,7 @@ func Run(ctx context.Context, cfg Config) error {
 	handler := httpapi.New(httpapi.Config{
 		Runs: s.runs, Host: s, Store: s.store, Feed: &s.hub, Workers: s.workers, Tokens: s.tokens, Files: s.files,
 		Peers: peers{roster: s.workers, ledger: s.store, files: s.files}, TokenHash: token.Hash(secret),
-		AllowedHosts: cfg.AllowedHosts, Listen: listener.Addr().String(),
+		AllowedHosts: answersTo(cfg.AllowedHosts, listener.Addr()), Listen: listener.Addr().String(),
 		BodyCap: cfg.BodyCap, ResponseCap: cfg.ResponseCap, Logger: s.log,
 	})
 	return s.serve(ctx, folder, secured.wrap(listener), handler)

@@ -74,8 +74,15 @@ func spawn(ctx context.Context, e *env.Env, dataDir, logPath string) (api.Server
 	if e.Flags.Listen != "" {
 		args = append(args, "--listen", e.Flags.Listen)
 	}
-	if e.Flags.Isolate != "" {
-		args = append(args, "--isolate", e.Flags.Isolate)
+	for _, f := range []struct{ flag, value string }{
+		{"--tls-cert", e.Abs(e.Flags.TLSCert)}, {"--tls-key", e.Abs(e.Flags.TLSKey)}, {"--isolate", e.Flags.Isolate},
+	} {
+		if f.value != "" {
+			args = append(args, f.flag, f.value)
+		}
+	}
+	if e.Flags.TLSSelfSigned {
+		args = append(args, "--tls-self-signed")
 	}
 	// It must live on after us, so no context ends it.
 	cmd := exec.Command(e.Exe, args...) //nolint:gosec,noctx // our own program

@@ -10,6 +10,7 @@ import (
 	"cdui/internal/retention"
 	"cdui/internal/scheduler"
 	"cdui/internal/server"
+	"cdui/internal/server/files"
 )
 
 // Serve runs a control plane until ctx is over. ready is called once it
@@ -41,9 +42,12 @@ func Serve(ctx context.Context, e *env.Env, dataDir string, vs config.Values, re
 		Isolate:     vs.Text(config.Isolate),
 		Python:      vs.Text(config.Python),
 		Environ:     e.Environ,
-		Retention:   kept(vs),
-		Logger:      log,
-		Ready:       ready,
+		ResumeGrace: vs.Duration(config.ResumeGrace),
+		TLSCert:     vs.Text(config.TLSCert), TLSKey: vs.Text(config.TLSKey), TLSSelfSigned: vs.Text(config.TLSSelfSigned) == "yes",
+		Retention: kept(vs),
+		Files:     files.Limits{Folder: vs.Int(config.FolderCap), File: vs.Int(config.FileCap), Artifact: vs.Int(config.ArtifactCap)},
+		Logger:    log,
+		Ready:     ready,
 	})
 }
 

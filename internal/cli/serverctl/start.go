@@ -43,8 +43,11 @@ func NewStart(e *env.Env, d Deps, runF func(context.Context, *StartOptions) erro
 		Long: `Start the control plane, in the background unless -f is given, and wait until it
 answers. Trainings that an earlier one left going are taken up again.
 
-It listens on 127.0.0.1:8000 and keeps everything in one data folder.`,
+It listens on 127.0.0.1:8000 and keeps everything in one data folder. Workers on other
+machines need another address and should have TLS: with a certificate, or with one that
+the control plane makes for itself, whose pin it prints.`,
 		Example: `  cdui start
+  cdui start --listen 0.0.0.0:8000 --tls-self-signed
   cdui start --listen 127.0.0.1:9000 --data ~/cdui-test
   cdui start -f                              # in the foreground, for systemd`,
 		Args: env.Args(0, 0, ""),
@@ -53,6 +56,9 @@ It listens on 127.0.0.1:8000 and keeps everything in one data folder.`,
 	f := cmd.Flags()
 	f.BoolVarP(&o.Foreground, "foreground", "f", false, "stay in the foreground")
 	f.StringVar(&e.Flags.Listen, "listen", "", "address to listen on, HOST:PORT (default 127.0.0.1:8000)")
+	f.StringVar(&e.Flags.TLSCert, "tls-cert", "", "speak TLS with this certificate (PEM, with its chain)")
+	f.StringVar(&e.Flags.TLSKey, "tls-key", "", "key of that certificate")
+	f.BoolVar(&e.Flags.TLSSelfSigned, "tls-self-signed", false, "speak TLS with a certificate of its own making, and print its pin")
 	f.StringVar(&e.Flags.Isolate, "isolate", "", "how a run's processes are held together: auto, pidns, userns, keeper or none")
 	f.BoolVar(&o.JSON, "json", false, "print address, pid and boot id as one JSON document")
 	return cmd
@@ -121,6 +127,9 @@ func announce(e *env.Env, o *StartOptions, info api.ServerInfo, what string) err
 		return e.JSON(info)
 	}
 	e.Print("%s at %s (pid %d)", what, info.Address, info.PID)
+	if info.Pin != "" {
+		e.Print("its key is pinned by %s", info.Pin)
+	}
 	return nil
 }
 
@@ -152,7 +161,7 @@ func running(ctx context.Context, e *env.Env, dataDir string) (api.ServerInfo, b
 
 func at(info api.ServerInfo) *client.Client {
 	return client.New(client.Config{Place: func() (client.Place, error) {
-		return client.Place{URL: info.Address, Local: &info}, nil
+		return client.Place{URL: info.Address, Pin: info.Pin, Local: &info}, nil
 	}})
 }
 
