@@ -85,7 +85,7 @@ func launch(t *testing.T, cfg agent.Config) *worker {
 		t.Fatal("the agent does not start within a minute")
 	}
 	t.Cleanup(func() {
-		w.end()
+		_ = w.end() // tests that care have asked
 		endRuns(t, cfg)
 	})
 	return w

@@ -150,8 +150,8 @@ func (b *book) runLog(runID string) (session.Log, error) {
 	return nil, fmt.Errorf("run %s has no output on this worker", runID)
 }
 
-// await waits until cond holds, or for patience.
-func (b *book) await(patience time.Duration, cond func() bool) bool {
+// await waits until cond holds, but no longer than patience.
+func (b *book) await(patience time.Duration, cond func() bool) {
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
 	for {
@@ -159,14 +159,14 @@ func (b *book) await(patience time.Duration, cond func() bool) bool {
 		changed, ok := b.changed, cond()
 		b.mu.Unlock()
 		if ok {
-			return true
+			return
 		}
 		select {
 		case <-changed:
 		case <-timeout.C:
-			return false
+			return
 		case <-b.ctx.Done():
-			return false
+			return
 		}
 	}
 }

@@ -3,7 +3,10 @@ package agent_test
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
+	"log/slog"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +21,7 @@ import (
 	"cdui/internal/agent/folder"
 	"cdui/internal/agent/session"
 	"cdui/internal/protocol"
+	"cdui/internal/tlspin"
 )
 
 // TestEnrollment: ENR-02, ENR-03, K-02.
@@ -28,7 +32,9 @@ func TestEnrollment(t *testing.T) {
 	cfg.SessionTokenFile, cfg.EnrollToken = "", "good-1"
 	w := launch(t, cfg)
 	p.await("a connection", func() bool { return p.peer != nil })
-	w.end()
+	if err := w.end(); err != nil {
+		t.Error(err)
+	}
 	if len(p.enrolled) != 1 || p.enrolled[0].Name != "box" || p.enrolled[0].MachineID == "" || p.enrolled[0].Version == "" {
 		t.Errorf("enrolled by %+v", p.enrolled)
 	}
@@ -44,9 +50,11 @@ func TestEnrollment(t *testing.T) {
 	}
 
 	// A unit file that still names the spent token starts the agent again.
-	launch(t, cfg).end()
-	cfg.EnrollToken = ""
-	launch(t, cfg).end()
+	for _, cfg.EnrollToken = range []string{"good-1", ""} {
+		if err := launch(t, cfg).end(); err != nil {
+			t.Error(err)
+		}
+	}
 	if len(p.enrolled) != 1 {
 		t.Errorf("enrolled %d times", len(p.enrolled))
 	}
@@ -431,5 +439,66 @@ func TestLogsOnRequest(t *testing.T) {
 	}
 	if got, final := p.text("dropped"); got != "holding\n" || final != nil {
 		t.Errorf("after cancel_fetch came %q, %+v", got, final)
+	}
+}
+
+// TestAPinnedKey: TLS-01.
+func TestAPinnedKey(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	front := httptest.NewUnstartedServer(p.http.Config.Handler)
+	front.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	front.StartTLS()
+	t.Cleanup(func() {
+		p.cut()
+		front.CloseClientConnections()
+		front.Close()
+	})
+	cfg := config(t, p)
+	cfg.Control, cfg.SessionTokenFile, cfg.EnrollToken = front.URL, "", "good-tls"
+
+	pin := tlspin.Of(front.Certificate())
+	wrong := pin
+	wrong[3] ^= 1
+	cfg.Pin = wrong.String()
+	if err := agent.Run(t.Context(), cfg); !errors.Is(err, tlspin.ErrMismatch) {
+		t.Errorf("another key: %v", err)
+	}
+	if len(p.enrolled) != 0 {
+		t.Error("the one-time token was shown to a stranger")
+	}
+	cfg.Pin = pin.String()
+	w := launch(t, cfg)
+	p.await("a connection", func() bool { return p.peer != nil })
+	if err := w.end(); err != nil {
+		t.Error(err)
+	}
+
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.Certificate().Raw})
+	if err := os.WriteFile(ca, block, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Pin, cfg.CAFile = "", ca
+	sessions := len(p.tokens)
+	launch(t, cfg)
+	p.await("a connection by the authority", func() bool { return len(p.tokens) > sessions })
+
+	for _, bad := range []func(*agent.Config){
+		func(c *agent.Config) { c.Pin = "sha256:zz" },
+		func(c *agent.Config) { c.Pin = pin.String() },
+		func(c *agent.Config) { c.Pin, c.CAFile, c.Control = pin.String(), "", "http://h:1" },
+		func(c *agent.Config) { c.CAFile = filepath.Join(t.TempDir(), "gone") },
+		func(c *agent.Config) { c.Name = "any" },
+		func(c *agent.Config) { c.Mounts = map[string]string{"data": "relative"} },
+		func(c *agent.Config) { c.Devices = []string{"cuda:9"} },
+		func(c *agent.Config) { c.Control = "" },
+	} {
+		c := cfg
+		c.DataDir = t.TempDir()
+		bad(&c)
+		if err := agent.Run(t.Context(), c); err == nil {
+			t.Errorf("%+v is taken", c)
+		}
 	}
 }

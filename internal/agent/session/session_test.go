@@ -38,13 +38,28 @@ func (b *books) Hello() *protocol.Hello {
 		Capabilities: protocol.Capabilities{protocol.CapAck, protocol.CapFrames, protocol.CapParts, protocol.CapRunFacts},
 	}
 }
-func (b *books) Heartbeat() *protocol.Heartbeat    { return &protocol.Heartbeat{} }
-func (b *books) Alive() []protocol.AliveRun        { return nil }
-func (b *books) Log(string) (session.Log, error)   { return nil, errors.New("no such run") }
-func (b *books) Order(f protocol.Frame)            { b.note(func() { b.orders = append(b.orders, f) }) }
-func (b *books) Link(l session.Link)               { b.note(func() { b.links = append(b.links, l) }) }
-func (b *books) note(f func())                     { b.mu.Lock(); f(); b.mu.Unlock(); b.news <- struct{}{} }
-func (b *books) look(cond func() bool) (held bool) { b.mu.Lock(); defer b.mu.Unlock(); return cond() }
+func (b *books) Heartbeat() *protocol.Heartbeat { return &protocol.Heartbeat{} }
+
+func (b *books) Alive() []protocol.AliveRun { return nil }
+
+func (b *books) Log(string) (session.Log, error) { return nil, errors.New("no such run") }
+
+func (b *books) Order(f protocol.Frame) { b.note(func() { b.orders = append(b.orders, f) }) }
+
+func (b *books) Link(l session.Link) { b.note(func() { b.links = append(b.links, l) }) }
+
+func (b *books) note(f func()) {
+	b.mu.Lock()
+	f()
+	b.mu.Unlock()
+	b.news <- struct{}{}
+}
+
+func (b *books) look(cond func() bool) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return cond()
+}
 
 func (b *books) await(t *testing.T, what string, cond func() bool) {
 	t.Helper()
