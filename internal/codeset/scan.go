@@ -191,7 +191,7 @@ func (s *scan) file(p protocol.Path, info fs.FileInfo) error {
 		return nil
 	}
 	s.seen[p] = true
-	if p.Check() != nil {
+	if !fits(p) {
 		s.leave(p, "its path is too long")
 		return nil
 	}
@@ -221,6 +221,9 @@ func (s *scan) file(p protocol.Path, info fs.FileInfo) error {
 	s.found.Files = append(s.found.Files, e)
 	return nil
 }
+
+// fits tells whether a path that was found on this disk can be made on another.
+func fits(p protocol.Path) bool { return p.Check() == nil }
 
 // rules reads a file of rules; one that isn't there has none.
 func (s *scan) rules(p protocol.Path) (ignore.Rules, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"cdui/internal/api"
@@ -129,15 +130,7 @@ func (p peers) Worker(ctx context.Context, given string) (string, bool) {
 // Holds implements httpapi.Peers.
 func (p peers) Holds(ctx context.Context, worker, runID string) bool {
 	w, err := p.roster.Worker(ctx, worker)
-	if err != nil {
-		return false
-	}
-	for _, id := range w.Runs {
-		if id == runID {
-			return true
-		}
-	}
-	return false
+	return err == nil && slices.Contains(w.Runs, runID)
 }
 
 // MayRead implements httpapi.Peers.
