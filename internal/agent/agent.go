@@ -8,8 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"cdui/internal/agent/enroll"
 	"cdui/internal/agent/fingerprint"
 	"cdui/internal/agent/folder"
+	"cdui/internal/agent/offer"
 	"cdui/internal/agent/prepare"
 	"cdui/internal/agent/session"
 	"cdui/internal/agent/supervise"
@@ -29,7 +31,7 @@ type agent struct {
 	folder  *folder.Folder
 	book    *book
 	door    *door
-	devices *devices
+	devices *offer.Devices
 	facts   fingerprint.Facts
 	nonce   string
 
@@ -53,15 +55,17 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer f.Close()
-	tlsCfg, err := tlsConfig(cfg.Pin, cfg.CAFile)
+	tlsCfg, err := enroll.TLS(cfg.Pin, cfg.CAFile)
 	if err != nil {
 		return err
 	}
-	note, err := enroll(ctx, cfg, f, tlsCfg)
+	note, err := enroll.Enroll(ctx, enroll.Config{
+		Control: cfg.Control, Pin: cfg.Pin, CAFile: cfg.CAFile, Token: cfg.EnrollToken, Name: cfg.Name, Logger: cfg.Logger,
+	}, f, tlsCfg)
 	if err != nil {
 		return err
 	}
-	tokens := tokenSource(f, cfg.SessionTokenFile)
+	tokens := enroll.TokenSource(f, cfg.SessionTokenFile)
 	if _, err := tokens(); err != nil {
 		return err
 	}
@@ -83,7 +87,7 @@ func Run(ctx context.Context, cfg Config) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	a := &agent{cfg: cfg, folder: f, note: note, nonce: token.New(), stop: stop}
-	if a.devices, err = newDevices(ctx, cfg, cards); err != nil {
+	if a.devices, err = offer.New(ctx, cards, cfg.Environ, cfg.Devices, cfg.Logger); err != nil {
 		return err
 	}
 	nodes := userNodes(cfg.DataDir)
@@ -100,7 +104,7 @@ func Run(ctx context.Context, cfg Config) error {
 			Runtime: root, NodesDir: nodes, Python: a.facts.Python.Path, PythonProblem: a.facts.Python.Problem,
 			Environ: cfg.Environ, PassEnv: cfg.PassEnv, Cores: a.facts.Cores, Mounts: cfg.Mounts,
 		},
-		torch: a.facts.Python.Imports, offered: func() []string { return a.devices.inventory().Names() },
+		torch: a.facts.Python.Imports, offered: func() []string { return a.devices.Inventory().Names() },
 		runs: map[supervise.Key]*held{}, changed: make(chan struct{}),
 		grace: protocol.DefaultGrace, resume: resumeGrace(note),
 	}
@@ -137,7 +141,7 @@ func (a *agent) work(ctx context.Context, tlsCfg *tls.Config, tokens func() (str
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() { control.serve(ctx) })
-	wg.Go(func() { a.devices.watch(ctx, b.step) })
+	wg.Go(func() { a.devices.Watch(ctx, b.step) })
 	wg.Go(func() {
 		for ok := true; ok; ok = pause(ctx, pruneEvery) {
 			b.prune(time.Now())
@@ -186,7 +190,7 @@ func (a *agent) Hello() *protocol.Hello {
 		Platform: protocol.Platform{
 			OS: f.Platform.OS, Arch: f.Platform.Arch, Release: f.Platform.Kernel, Hostname: f.Platform.Hostname, Cores: f.Cores,
 		},
-		Devices: a.devices.inventory(), Capabilities: a.capabilities(), Mounts: a.cfg.Mounts,
+		Devices: a.devices.Inventory(), Capabilities: a.capabilities(), Mounts: a.cfg.Mounts,
 		Catalog: &protocol.Catalog{Hash: f.Catalog.Hash, Types: f.Catalog.Types}, HeldRuns: len(a.book.alive()),
 	}
 	if f.MemoryMiB != nil {
@@ -221,7 +225,7 @@ func (a *agent) capabilities() protocol.Capabilities {
 // Heartbeat implements session.Worker.
 func (a *agent) Heartbeat() *protocol.Heartbeat {
 	ids, draining := a.book.executing()
-	return &protocol.Heartbeat{Devices: a.devices.inventory(), Runs: ids, Draining: draining}
+	return &protocol.Heartbeat{Devices: a.devices.Inventory(), Runs: ids, Draining: draining}
 }
 
 // Alive implements session.Worker.

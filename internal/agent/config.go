@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"cdui/internal/nvml"
+	"cdui/internal/agent/offer"
 	"cdui/internal/protocol"
 	"cdui/internal/tlspin"
 )
@@ -48,17 +47,11 @@ type Config struct {
 	// Storage makes what moves the files of runs; nil moves none.
 	Storage func(Upstream) Storage
 	// Cards reads the NVIDIA cards; nil asks the driver.
-	Cards  Cards
+	Cards  offer.Cards
 	Logger *slog.Logger
 	// Ready is called once the agent has its folder and its runs, before it
 	// first connects.
 	Ready func()
-}
-
-// Cards reads the NVIDIA cards of this machine, never for long.
-type Cards interface {
-	Probe(ctx context.Context) nvml.Reading
-	Close()
 }
 
 const (

@@ -139,7 +139,7 @@ func (a *agent) status() Status {
 	a.mu.Unlock()
 	s := Status{
 		Name: a.cfg.Name, WorkerID: note.WorkerID, Control: a.cfg.Control, PID: os.Getpid(), Version: version.String(),
-		Devices: a.devices.inventory().Names(), Isolation: b.host.Isolation(),
+		Devices: a.devices.Inventory().Names(), Isolation: b.host.Isolation(),
 		Python: a.facts.Python.Path, Torch: a.facts.Python.Torch, Runs: b.alive(),
 	}
 	_, s.Draining = b.executing()

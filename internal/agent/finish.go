@@ -168,3 +168,15 @@ func (b *book) close() {
 		b.letGo(h)
 	}
 }
+
+// pause waits; false: ctx is over.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

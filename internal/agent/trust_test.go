@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"cdui/internal/agent"
+	"cdui/internal/agent/enroll"
 	"cdui/internal/agent/folder"
 	"cdui/internal/agent/session"
 	"cdui/internal/protocol"
@@ -69,7 +70,7 @@ func TestEnrollment(t *testing.T) {
 		t.Errorf("a spent token: %v", err)
 	}
 	other.EnrollToken = ""
-	if err := agent.Run(t.Context(), other); !errors.Is(err, agent.ErrNoToken) {
+	if err := agent.Run(t.Context(), other); !errors.Is(err, enroll.ErrNoToken) {
 		t.Errorf("no token: %v", err)
 	}
 }

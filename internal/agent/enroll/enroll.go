@@ -1,4 +1,7 @@
-package agent
+// Package enroll gives an agent what it identifies itself by, and decides whom
+// it shows that to: it spends one-time tokens, keeps what they bring in the
+// agent's folder, and checks the control plane's key or certificate.
+package enroll
 
 import (
 	"bytes"
@@ -9,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -25,11 +29,21 @@ import (
 	"cdui/internal/version"
 )
 
+// Config is who enrolls where.
+type Config struct {
+	// Control is the control plane's address, Pin its key where it is pinned,
+	// CAFile the authorities to trust in place of the machine's.
+	Control, Pin, CAFile string
+	// Token is a one-time token; empty enrolls nothing.
+	Token, Name string
+	Logger      *slog.Logger
+}
+
 // ErrNoToken is wrapped when the agent has nothing to identify itself by.
 var ErrNoToken = errors.New("this agent is not enrolled")
 
-// tlsConfig trusts the pinned key, the given authorities, or the machine's.
-func tlsConfig(pin, caFile string) (*tls.Config, error) {
+// TLS trusts the pinned key, the given authorities, or the machine's.
+func TLS(pin, caFile string) (*tls.Config, error) {
 	if pin != "" {
 		p, err := tlspin.Parse(pin)
 		if err != nil {
@@ -64,9 +78,9 @@ func warnPlain(ctx context.Context, cfg Config) {
 	cfg.Logger.WarnContext(ctx, "the connection is not encrypted: token, code and secrets can be read on the way; start the control plane with TLS", "control", cfg.Control)
 }
 
-// tokenSource gives the worker's token, read anew for each connection: a worker
+// TokenSource gives the worker's token, read anew for each connection: a worker
 // may be enrolled again while its agent runs.
-func tokenSource(f *folder.Folder, sessionFile string) func() (string, error) {
+func TokenSource(f *folder.Folder, sessionFile string) func() (string, error) {
 	return func() (string, error) {
 		own, err := f.Token()
 		if err != nil || own != "" {
@@ -83,9 +97,9 @@ func tokenSource(f *folder.Folder, sessionFile string) func() (string, error) {
 	}
 }
 
-// enroll spends the one-time token of the configuration, unless the folder is
+// Enroll spends the one-time token of the configuration, unless the folder is
 // enrolled by it already.
-func enroll(ctx context.Context, cfg Config, f *folder.Folder, tlsCfg *tls.Config) (folder.Note, error) {
+func Enroll(ctx context.Context, cfg Config, f *folder.Folder, tlsCfg *tls.Config) (folder.Note, error) {
 	note, err := f.Note()
 	if err != nil {
 		cfg.Logger.WarnContext(ctx, "the note of an earlier agent is left out", "error", err)
@@ -97,7 +111,7 @@ func enroll(ctx context.Context, cfg Config, f *folder.Folder, tlsCfg *tls.Confi
 	note.Name, note.Control, note.Pin, note.CAFile = cfg.Name, cfg.Control, cfg.Pin, cfg.CAFile
 	warnPlain(ctx, cfg)
 	note.PID, note.Version = os.Getpid(), version.String()
-	if cfg.EnrollToken != "" && note.EnrolledWith != token.Hash(cfg.EnrollToken) {
+	if cfg.Token != "" && note.EnrolledWith != token.Hash(cfg.Token) {
 		reply, err := spendToken(ctx, cfg, tlsCfg)
 		if err != nil {
 			return note, err
@@ -106,7 +120,7 @@ func enroll(ctx context.Context, cfg Config, f *folder.Folder, tlsCfg *tls.Confi
 		if err := f.KeepToken(reply.WorkerToken); err != nil {
 			return note, err
 		}
-		note.WorkerID, note.EnrolledWith = reply.WorkerID, token.Hash(cfg.EnrollToken)
+		note.WorkerID, note.EnrolledWith = reply.WorkerID, token.Hash(cfg.Token)
 		cfg.Logger.InfoContext(ctx, "enrolled", "worker", reply.WorkerID, "control", cfg.Control)
 	}
 	return note, f.KeepNote(note)
@@ -121,7 +135,7 @@ const (
 // spendToken asks until the control plane answers: it may not be up yet.
 func spendToken(ctx context.Context, cfg Config, tlsCfg *tls.Config) (api.EnrollReply, error) {
 	body, err := json.Marshal(api.EnrollRequest{
-		Token: cfg.EnrollToken, Name: cfg.Name, MachineID: fsinfo.MachineID(), Version: version.String(),
+		Token: cfg.Token, Name: cfg.Name, MachineID: fsinfo.MachineID(), Version: version.String(),
 	})
 	if err != nil {
 		return api.EnrollReply{}, fmt.Errorf("enroll: %w", err)
@@ -137,7 +151,11 @@ func spendToken(ctx context.Context, cfg Config, tlsCfg *tls.Config) (api.Enroll
 			return reply, err
 		}
 		cfg.Logger.WarnContext(ctx, "not enrolled yet", "control", cfg.Control, "error", err, "retry_in", wait)
-		if !pause(ctx, wait) {
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
 			return reply, ctx.Err()
 		}
 	}
@@ -179,15 +197,4 @@ func said(answer []byte) string {
 		return e.Error.Message
 	}
 	return fmt.Sprintf("%.200s", bytes.TrimSpace(answer))
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -1,4 +1,7 @@
-package agent
+// Package offer keeps what a worker offers: the devices of its machine, as far
+// as the agent's environment and its --device let it have them (K-10). It asks
+// the driver through a reader that never hangs, and narrows; it assigns nothing.
+package offer
 
 import (
 	"context"
@@ -11,6 +14,7 @@ import (
 	"time"
 
 	"cdui/internal/device"
+	"cdui/internal/nvml"
 )
 
 const (
@@ -20,9 +24,9 @@ const (
 	cardsSeldom = time.Minute
 )
 
-// devices keeps what this worker offers: the machine's devices, narrowed by
+// Devices keeps what this worker offers: the machine's devices, narrowed by
 // the environment's mask and by --device.
-type devices struct {
+type Devices struct {
 	cards  Cards
 	mask   device.Mask
 	wanted []string
@@ -32,10 +36,17 @@ type devices struct {
 	list device.Inventory
 }
 
-// newDevices asks once. A mask or a wish that names what isn't there is an
+// Cards reads the NVIDIA cards of this machine, never for long.
+type Cards interface {
+	Probe(ctx context.Context) nvml.Reading
+	Close()
+}
+
+// New asks once. environ is the agent's own, wanted the devices to offer, or
+// none for all. A mask or a wish that names what isn't there is an
 // error: better now than after a night in the queue.
-func newDevices(ctx context.Context, cfg Config, cards Cards) (*devices, error) {
-	d := &devices{cards: cards, mask: device.EnvironMask(cfg.Environ), wanted: cfg.Devices, log: cfg.Logger}
+func New(ctx context.Context, cards Cards, environ, wanted []string, log *slog.Logger) (*Devices, error) {
+	d := &Devices{cards: cards, mask: device.EnvironMask(environ), wanted: wanted, log: log}
 	all, err := d.look(ctx)
 	if err != nil {
 		return nil, err
@@ -49,7 +60,7 @@ func newDevices(ctx context.Context, cfg Config, cards Cards) (*devices, error) 
 	return d, nil
 }
 
-func (d *devices) look(ctx context.Context) (device.Inventory, error) {
+func (d *Devices) look(ctx context.Context) (device.Inventory, error) {
 	reading := d.cards.Probe(ctx)
 	all := device.Inventory{{Device: device.CPU, Kind: device.CPU, Name: runtime.GOARCH}}
 	if runtime.GOOS == "darwin" && runtime.GOARCH == "arm64" {
@@ -58,7 +69,7 @@ func (d *devices) look(ctx context.Context) (device.Inventory, error) {
 	return append(all, reading.Cards...).Visible(d.mask)
 }
 
-func (d *devices) keep(all device.Inventory) {
+func (d *Devices) keep(all device.Inventory) {
 	if len(d.wanted) > 0 {
 		all = slices.DeleteFunc(slices.Clone(all), func(x device.Device) bool { return !slices.Contains(d.wanted, x.Device) })
 	}
@@ -67,22 +78,27 @@ func (d *devices) keep(all device.Inventory) {
 	d.list = all
 }
 
-func (d *devices) inventory() device.Inventory {
+// Inventory is what is offered now.
+func (d *Devices) Inventory() device.Inventory {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.list
 }
 
-// watch asks again until ctx is over.
-func (d *devices) watch(ctx context.Context, changed func()) {
+// Watch asks again until ctx is over, and calls changed after each answer.
+func (d *Devices) Watch(ctx context.Context, changed func()) {
 	for {
 		every := cardsSeldom
-		for _, x := range d.inventory() {
+		for _, x := range d.Inventory() {
 			if x.Kind == device.CUDA {
 				every = cardsEvery
 			}
 		}
-		if !pause(ctx, every) {
+		timer := time.NewTimer(every)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
 			return
 		}
 		all, err := d.look(ctx)
