@@ -282,6 +282,12 @@ func TestATrainingOnAWorkerOutlivesLineAgentAndControlPlane(t *testing.T) {
 			starts := filepath.Join(b.dir, "starts-"+strings.ReplaceAll(what, " ", "-"))
 			id := w.runIn(filepath.Dir(script), "--worker", b.name, script, "--", starts)
 			pid := w.running(id)
+			follower := w.command("logs", "-f", id)
+			var followed safeBuffer
+			follower.Stdout = &followed
+			if err := follower.Start(); err != nil {
+				t.Fatal(err)
+			}
 			hold(time.Second)
 			strike()
 			c.struck++
@@ -292,6 +298,9 @@ func TestATrainingOnAWorkerOutlivesLineAgentAndControlPlane(t *testing.T) {
 				t.Errorf("%s: pid %d became %d", what, pid, *r.PID)
 			}
 			w.compare(what, id, starts, want, &c)
+			if err := follower.Wait(); err != nil || followed.String() != want.log {
+				t.Errorf("%s: who follows sees %d of %d bytes, %v", what, len(followed.String()), len(want.log), err)
+			}
 		}
 		if c.stuck = w.stuck(); c.stuck+c.orphans > 0 {
 			t.Errorf("orphans or stuck slots: %s", c)
@@ -490,5 +499,67 @@ func TestNoTokenIsLeftAbout(t *testing.T) {
 				t.Errorf("the %s lies in %q", what, found)
 			}
 		}
+	})
+}
+
+func TestTheCommandOfWorkersAddWorksOverTLS(t *testing.T) {
+	inWorld(t, 3*time.Minute, func(t *testing.T, w *world) {
+		t.Cleanup(func() {
+			_, _ = w.try("stop", "--cancel-runs")
+			_, _ = killMatching(w.dir)
+		})
+		if out := w.cdui("start", "--tls-self-signed"); !strings.Contains(out, "https://") || !strings.Contains(out, "sha256:") {
+			t.Errorf("start says %q", out)
+		}
+		b, other := w.box("box1"), w.box("box2")
+		add := func(b *box) []string {
+			t.Helper()
+			var reply api.EnrollmentReply
+			if err := json.Unmarshal([]byte(w.cdui("workers", "add", b.name, "--json")), &reply); err != nil {
+				t.Fatal(err)
+			}
+			words := strings.Fields(reply.Command)
+			if len(words) < 4 || words[0] != "cdui" || !strings.Contains(reply.Command, "--control https://") {
+				t.Fatalf("the command is %q", reply.Command)
+			}
+			return words[1:]
+		}
+		b.spawn(add(b)...)
+		b.online()
+		cmd := w.command("run", "--worker", b.name, "--", "cat", "job.txt")
+		cmd.Dir = filepath.Dir(w.script("job.txt", "from afar\n"))
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		if out, err := cmd.Output(); err != nil || string(out) != "from afar\n" {
+			t.Errorf("run: %v, %q, %s", err, out, stderr.String())
+		}
+
+		// Whoever shows another key gets nothing.
+		words := add(other)
+		pin := words[slices.Index(words, "--pin")+1]
+		words[slices.Index(words, "--pin")+1] = pin[:len(pin)-4] + "0000"
+		out, code := other.try(words...)
+		if code != 1 || !strings.Contains(out, "another key") {
+			t.Errorf("a wrong pin: exit %d, %s", code, out)
+		}
+		without := slices.Delete(slices.Clone(words), slices.Index(words, "--pin"), slices.Index(words, "--pin")+2)
+		cmd = other.command(append(without, "-d")...)
+		if raw, err := cmd.CombinedOutput(); exitCode(t, err) != 1 || !strings.Contains(string(raw), "certificate") {
+			t.Errorf("no pin: %v, %s", err, raw)
+		}
+		if row := other.row(); row.Name != "" {
+			t.Errorf("the control plane knows %+v", row)
+		}
+
+		// In the background, found again without token and address.
+		b.kill9()
+		if out, code := b.try("agent", "start", "-d", "--name", b.name); code != 0 || !strings.Contains(out, "the agent box1 is up") {
+			t.Errorf("in the background: exit %d, %s", code, out)
+		}
+		eventually(t, time.Minute, "box1 is back", func() bool { return b.row().State == api.WorkerOnline })
+		if out, code := b.try("agent", "stop"); code != 0 || out != "stopped box1\n" {
+			t.Errorf("agent stop: exit %d, %q", code, out)
+		}
+		eventually(t, 20*time.Second, "box1 is away", func() bool { return b.row().State != api.WorkerOnline })
 	})
 }

@@ -90,6 +90,13 @@ func newWorld(t *testing.T) *world {
 			t.Skipf("can't make a world: mount %s: %v", m.target, err)
 		}
 	}
+	hosts := filepath.Join(t.TempDir(), "hosts")
+	if err := os.WriteFile(hosts, fmt.Appendf(nil, "127.0.0.1 localhost\n%s %s\n", hub, hostname(t)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount(hosts, "/etc/hosts", "", syscall.MS_BIND, ""); err != nil {
+		t.Skipf("can't make a world: names: %v", err)
+	}
 	sh(t, "ip", "link", "set", "lo", "up")
 	sh(t, "ip", "addr", "add", hub+"/32", "dev", "lo")
 	_, port, _ := strings.Cut(freeAddr(t), ":")
@@ -97,6 +104,15 @@ func newWorld(t *testing.T) *world {
 	w.plane = preparePlane(t, "CDUI_LISTEN=0.0.0.0:"+port)
 	w.addr = "127.0.0.1:" + port
 	return w
+}
+
+func hostname(t *testing.T) string {
+	t.Helper()
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
 }
 
 // control is what agents call the control plane.
@@ -178,12 +194,18 @@ func (b *box) try(args ...string) (string, int) {
 // launch starts the agent in the foreground, without waiting.
 func (b *box) launch(args ...string) {
 	b.w.t.Helper()
-	b.log = &safeBuffer{}
 	all := []string{"agent", "start", "--control", b.w.control(), "--name", b.name, "--pass-env", "MARK_BOX"}
 	if python != "" {
 		all = append(all, "--python", python)
 	}
-	b.cmd = b.command(append(all, args...)...)
+	b.spawn(append(all, args...)...)
+}
+
+// spawn runs a command of the agent without waiting.
+func (b *box) spawn(args ...string) {
+	b.w.t.Helper()
+	b.log = &safeBuffer{}
+	b.cmd = b.command(args...)
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
 	if err := b.cmd.Start(); err != nil {
 		b.w.t.Fatal(err)

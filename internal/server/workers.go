@@ -73,5 +73,5 @@ func (s *server) Console(ctx context.Context, runID string) httpapi.Console {
 			return here
 		}
 	}
-	return s.workers.Console(ctx, row.WorkerID, runID)
+	return afar{there: s.workers.Console(ctx, row.WorkerID, runID), here: here}
 }

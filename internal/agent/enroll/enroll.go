@@ -169,7 +169,7 @@ func askOnce(ctx context.Context, client *http.Client, url string, body []byte) 
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := client.Do(req)
 	if err != nil {
-		return reply, !errors.Is(err, tlspin.ErrMismatch), fmt.Errorf("enroll: %w", err)
+		return reply, !untrusted(err), fmt.Errorf("enroll: %w", err)
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
@@ -184,6 +184,13 @@ func askOnce(ctx context.Context, client *http.Client, url string, body []byte) 
 		return reply, false, fmt.Errorf("enroll: %s is no control plane: it answers %.80q", url, answer)
 	}
 	return reply, false, protocol.ValidRegisteredName(reply.Name)
+}
+
+// untrusted tells whether the other side is not who it should be; asking again
+// doesn't change that, and a start that waits for it says nothing.
+func untrusted(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	return errors.Is(err, tlspin.ErrMismatch) || errors.As(err, &certificate)
 }
 
 // said gives the sentence of an error envelope, or what there is instead.

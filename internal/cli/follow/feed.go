@@ -226,6 +226,13 @@ func (f *feeds) try(ctx context.Context, op func() error) error {
 	var since time.Time
 	for back := 100 * time.Millisecond; ; back = min(2*back, 2*time.Second) {
 		err := op()
+		if workerAway(err) {
+			// Its row says so, and until when it is waited for.
+			if !pause(ctx, back) {
+				return err
+			}
+			continue
+		}
 		if err == nil || !away(err) {
 			if err == nil && !since.IsZero() {
 				f.send(ctx, update{back: true})
@@ -246,6 +253,12 @@ func (f *feeds) try(ctx context.Context, op func() error) error {
 func away(err error) bool {
 	var gone *client.Unreachable
 	return errors.As(err, &gone) || api.CodeOf(err) == api.Unavailable
+}
+
+// workerAway tells whether the worker that has the answer is not to be reached.
+func workerAway(err error) bool {
+	var refused *api.Error
+	return errors.As(err, &refused) && refused.Code == api.Unavailable && refused.Params["worker"] != nil
 }
 
 // pause waits, and tells whether ctx still holds.
