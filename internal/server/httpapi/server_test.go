@@ -190,7 +190,7 @@ func (w *site) report(id string, first uint64, records ...protocol.Record) {
 	w.t.Helper()
 	var sink runs.Sink
 	var attempt int
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for sink == nil && time.Now().Before(deadline) {
 		w.exec.mu.Lock()
 		if a, ok := w.exec.attempts[id]; ok {
