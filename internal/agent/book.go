@@ -29,6 +29,10 @@ type held struct {
 	run  *shimhost.Run
 	// abandon ends the preparation.
 	abandon context.CancelFunc
+	// acked is what the control plane has; the shim is told in a goroutine of
+	// its own, since a busy shim may take its time to listen.
+	acked    uint64
+	ackHeard chan struct{}
 	// grace is what the assignment leaves a cancelled child.
 	grace time.Duration
 }
@@ -260,7 +264,7 @@ func (b *book) attach(h *held) {
 // begin takes a shim over: its records are sent and its end is noticed.
 func (b *book) begin(h *held, r *shimhost.Run) {
 	b.mu.Lock()
-	h.run = r
+	h.run, h.ackHeard = r, make(chan struct{}, 1)
 	if h.Phase == supervise.Preparing {
 		// A stop that came meanwhile has not reached the shim.
 		h.Phase, h.Told = supervise.Live, nil
@@ -274,6 +278,11 @@ func (b *book) begin(h *held, r *shimhost.Run) {
 				break
 			}
 			select {
+			case <-h.ackHeard:
+				b.mu.Lock()
+				seq := h.acked
+				b.mu.Unlock()
+				r.Ack(seq)
 			case <-changed:
 			case <-b.ctx.Done():
 				return

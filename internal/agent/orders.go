@@ -64,13 +64,8 @@ func (b *book) wantCancel(c *protocol.Cancel) {
 }
 
 func (b *book) acked(a *protocol.Ack) {
-	key := keyOf(a.RunID, a.Attempt)
 	b.mu.Lock()
-	h := b.runs[key]
-	var r *shimhost.Run
-	if h != nil {
-		r = h.run
-	}
+	h := b.runs[keyOf(a.RunID, a.Attempt)]
 	b.mu.Unlock()
 	if h == nil || h.feed == nil {
 		return
@@ -79,8 +74,12 @@ func (b *book) acked(a *protocol.Ack) {
 		b.change(func() { h.Recorded = true })
 		return
 	}
-	if r != nil {
-		r.Ack(a.Seq)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h.acked = max(h.acked, a.Seq)
+	select {
+	case h.ackHeard <- struct{}{}:
+	default: // none of it is here yet, or its shim has yet to hear the last one
 	}
 }
 

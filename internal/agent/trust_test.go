@@ -425,6 +425,8 @@ func TestLogsOnRequest(t *testing.T) {
 	p.send(&protocol.FetchLog{RequestID: "dropped", RunID: key.run, Follow: true, Credit: 1000})
 	p.await("the first chunk", func() bool { return len(p.chunks["dropped"]) == 1 })
 	p.send(&protocol.CancelFetch{RequestID: "dropped"})
+	// Frames are taken in order: with this answer the cancel is heard.
+	p.log(&protocol.FetchLog{RequestID: "after", RunID: key.run, Credit: 1000})
 
 	p.change(func() { p.deaf = true }) // or its files go with the acknowledgement
 	release(t, file)
@@ -501,5 +503,31 @@ func TestAPinnedKey(t *testing.T) {
 		if err := agent.Run(t.Context(), c); err == nil {
 			t.Errorf("%+v is taken", c)
 		}
+	}
+}
+
+// TestWhatRunsLeftIsPruned: what a crash left goes, checkpoints wait for the
+// run's next attempt.
+func TestWhatRunsLeftIsPruned(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	cfg := config(t, p)
+	files := filepath.Join(folder.Path(cfg.DataDir, cfg.Name), "files")
+	kept := filepath.Join(files, "kept", "checkpoints", "last.pt")
+	for _, path := range []string{kept, filepath.Join(files, "left", "code", "train.py")} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	launch(t, cfg)
+	eventually(t, "what was left is gone", func() bool {
+		_, err := os.Stat(filepath.Join(files, "left"))
+		return os.IsNotExist(err)
+	})
+	if _, err := os.Stat(kept); err != nil {
+		t.Errorf("checkpoints: %v", err)
 	}
 }

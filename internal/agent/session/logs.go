@@ -144,6 +144,9 @@ func (l *logServer) bytes(ctx context.Context, f *protocol.FetchLog, r *logReque
 	left := f.Limit
 	buf := make([]byte, protocol.LogChunkBytes)
 	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		// What was written before these two are known is read after it.
 		changed, ended := log.Changed(), log.Ended()
 		if size, err = reader.Size(); err != nil {
