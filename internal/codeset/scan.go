@@ -151,6 +151,13 @@ func (s *scan) dir(ctx context.Context, dir protocol.Path, above []layer) error 
 	case err != nil:
 		return fmt.Errorf("read the folder: %w", plain(err))
 	}
+	if holdsTokens(names) {
+		if dir == "" {
+			return errors.New("the folder is a data folder of cdui and holds its tokens, so it is not sent; put the program into a folder of its own")
+		}
+		s.leave(dir, "it is a data folder of cdui and holds its tokens")
+		return nil
+	}
 	layers, err := s.enter(dir, above)
 	if err != nil {
 		return err
@@ -180,6 +187,13 @@ func (s *scan) dir(ctx context.Context, dir protocol.Path, above []layer) error 
 		}
 	}
 	return nil
+}
+
+// holdsTokens tells whether a folder of these names is where a control plane or
+// an agent keeps its token. Such a folder goes nowhere, whatever the rules say.
+func holdsTokens(names []string) bool {
+	has := func(name string) bool { return slices.Contains(names, name) }
+	return has("cdui.db") && has("token") || has("agent.json") && has("lock")
 }
 
 func (s *scan) leave(p protocol.Path, reason string) {

@@ -90,6 +90,25 @@ func TestRulesLeaveFilesBehind(t *testing.T) {
 }
 
 // ST-01: the listed files.
+// S-02, ENR-03: tokens stay where they are, whatever the rules say.
+func TestDataFoldersOfOurOwnStayBehind(t *testing.T) {
+	dir := tree(t, map[string]string{
+		"main.py": "", "plane/cdui.db": "", "plane/token": "secret", "plane/runs/x/output.log": "",
+		"agent/box/agent.json": "secret", "agent/box/lock": "", "agent/box/agent-runs/y": "",
+		"mine/token": "a file of the user's", ".cduiignore": "!plane\n!agent\n",
+	})
+	found := scan(t, dir)
+	if got := paths(found); !slices.Equal(got, []string{".cduiignore", "main.py", "mine/token"}) {
+		t.Errorf("sent %q", got)
+	}
+	if len(found.LeftOut) != 2 || !strings.Contains(found.LeftOut[0].Reason, "tokens") {
+		t.Errorf("left out %+v", found.LeftOut)
+	}
+	if _, err := codeset.Scan(context.Background(), open(t, filepath.Join(dir, "plane"))); err == nil || !strings.Contains(err.Error(), "tokens") {
+		t.Errorf("the data folder itself: %v", err)
+	}
+}
+
 func TestListedFilesComeAlong(t *testing.T) {
 	dir := tree(t, map[string]string{
 		".gitignore": "*.pt\n", "a.py": "", "b.py": "", "w.pt": "", "sub/x.pt": "", "sub/c.py": "", "sub/deep/d.pt": "", "sub/deep/d.py": "",
