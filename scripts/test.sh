@@ -85,7 +85,7 @@ for suite in "$@"; do
     e2e)
         if [ -d internal/e2e ]; then
             step "go test -race ./internal/e2e/..."
-            go_test -timeout 15m -p 1 ./internal/e2e/...
+            go_test -timeout 25m -p 1 ./internal/e2e/...
         fi
         ;;
     *)
