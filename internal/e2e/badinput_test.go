@@ -55,7 +55,7 @@ func TestBadInputGetsASentenceThatNamesIt(t *testing.T) {
 		"unknown run":         {[]string{"runs", "show", "ffffffff"}, 4, []string{"ffffffff"}},
 		"no such card":        {[]string{"run", "--device", "cuda:9", "--", "true"}, 1, []string{"cuda:9", "cpu"}},
 		"no device":           {[]string{"run", "--device", "gpu", "--", "true"}, 2, []string{"gpu", "cuda:N"}},
-		"no worker":           {[]string{"run", "--worker", "gpu-bx", "--", "true"}, 1, []string{"gpu-bx"}},
+		"no worker":           {[]string{"run", "--worker", "gpu-bx", "--cwd", shortTemp(t), "--", "true"}, 1, []string{"gpu-bx"}},
 		"missing interpreter": {[]string{"run", "--python", "/no/python", p.file("ok.py", "pass\n")}, 2, []string{"/no/python"}},
 		"secret in --env":     {[]string{"run", "--env", "API_TOKEN=x", "--", "true"}, 2, []string{"API_TOKEN"}},
 		"bad time limit":      {[]string{"run", "--time-limit", "soon", "--", "true"}, 2, []string{"time-limit"}},

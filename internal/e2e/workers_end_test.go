@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cdui/internal/api"
+	"cdui/internal/protocol"
 	"cdui/internal/run"
 )
 
@@ -43,6 +44,47 @@ func TestARunOfAWorkerThatStaysAwayIsGivenUp(t *testing.T) {
 		next := w.succeeded(w.run("--worker", b.name, "--no-files", "--", "true"))
 		if next.WorkerID != b.name || w.stuck() != 0 {
 			t.Errorf("afterwards on %q, %d slots stuck", next.WorkerID, w.stuck())
+		}
+	})
+}
+
+func TestALineThatIsCutForLongerThanItsHeartbeats(t *testing.T) {
+	inWorld(t, 4*time.Minute, func(t *testing.T, w *world) {
+		w.start()
+		b := w.box("box1")
+		b.enroll()
+		script := w.script("count.py", strings.ReplaceAll(counting, "time.sleep(0.02)", "time.sleep(float(sys.argv[2]))"))
+		calmly := w.succeeded(w.runIn(filepath.Dir(script), "--worker", b.name, script, "--", filepath.Join(b.dir, "starts-calm"), "0"))
+		types, points := telling(w.events(calmly.ID))
+		want := calm{quiet(types), points, string(w.rawLog(calmly.ID))}
+
+		starts := filepath.Join(b.dir, "starts")
+		id := w.runIn(filepath.Dir(script), "--worker", b.name, script, "--", starts, "1")
+		pid := w.running(id)
+		b.cut()
+		eventually(t, time.Minute, "the run is out of sight", func() bool { return w.show(id).Status == run.Disconnected })
+		if out := w.cdui("workers"); !strings.Contains(out, "link lost") || !strings.Contains(out, "1 run held") {
+			t.Errorf("workers says %s", out)
+		}
+		if n := w.stuck(); n != 1 || !alive(pid) {
+			t.Errorf("meanwhile %d slots are held, child alive %t", n, alive(pid))
+		}
+		b.heal()
+		eventually(t, time.Minute, "the run is back", func() bool { return w.show(id).Status == run.Running })
+		if got := w.running(id); got != pid {
+			t.Errorf("pid %d became %d", pid, got)
+		}
+		var c tally
+		w.compare("a long cut", id, starts, want, &c)
+		var warned []string
+		for _, e := range w.events(id) {
+			if e.Type == run.EventRunWarning {
+				warned = append(warned, string(e.Payload))
+			}
+		}
+		if len(warned) != 2 || !strings.Contains(warned[0], protocol.CodeWorkerDisconnected) || !strings.Contains(warned[1], protocol.CodeWorkerReconnected) ||
+			c.lost+c.doubled+c.copies+c.orphans > 0 {
+			t.Errorf("%s; warnings %q", c, warned)
 		}
 	})
 }

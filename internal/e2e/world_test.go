@@ -60,7 +60,7 @@ func inWorld(t *testing.T, within time.Duration, do func(t *testing.T, w *world)
 		do(t, newWorld(t))
 		return
 	}
-	t.Parallel() // each has its own machines
+	t.Parallel()                                                                                                                 // each has its own machines
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout="+within.String()) //nolint:gosec // this very program
 	cmd.Env = append(os.Environ(), insideVariable+"="+t.Name(), "CDUI_BINARY="+binary)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}
