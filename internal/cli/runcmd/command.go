@@ -62,6 +62,7 @@ type Control interface {
 	Submit(ctx context.Context, body api.SubmitRequest) (api.SubmitReply, error)
 	Artifacts(ctx context.Context, id, kind string) (api.Artifacts, error)
 	UploadCode(ctx context.Context, dir string, o client.CodeOptions) (api.CodeRef, error)
+	Worker(ctx context.Context, name string) (api.Worker, error)
 }
 
 // Deps is what the command is given beside its surroundings.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"cdui/internal/api"
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
@@ -89,6 +90,12 @@ func below(dir, path string) bool {
 func shipped(ctx context.Context, e *env.Env, control Control, o *Options, f *found) error {
 	if f.ship == "" {
 		return nil
+	}
+	if o.Worker != protocol.NameAny {
+		// For a worker that nobody knows nothing is sent: the submit is refused.
+		if _, err := control.Worker(ctx, o.Worker); api.CodeOf(err) == api.NotFound && err != nil {
+			return nil
+		}
 	}
 	files := make([]string, len(o.Files))
 	for i, name := range o.Files {

@@ -37,8 +37,9 @@ func takesCode(t *testing.T, e *clitest.Env, folder string, listed ...string) (*
 	}
 	hash := codeset.Hash(raw)
 	return e.Serve(t, map[string]clitest.Reply{
-		"POST /api/code": {Body: api.CodeReply{CodeRef: api.CodeRef{Hash: hash, Files: len(found.Files)}}},
-		"POST /api/runs": {Body: api.SubmitReply{RunID: clitest.ID("3f1c9ab2"), Status: run.Queued, QueueKey: "box1/cpu", Name: "train.py"}},
+		"GET /api/workers/box1": {Body: api.Worker{Name: "box1"}},
+		"POST /api/code":        {Body: api.CodeReply{CodeRef: api.CodeRef{Hash: hash, Files: len(found.Files)}}},
+		"POST /api/runs":        {Body: api.SubmitReply{RunID: clitest.ID("3f1c9ab2"), Status: run.Queued, QueueKey: "box1/cpu", Name: "train.py"}},
 	}), hash
 }
 
@@ -58,6 +59,20 @@ func project(t *testing.T, e *clitest.Env) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// REF-01: for a worker that nobody knows nothing is sent.
+func TestNothingIsSentForAnUnknownWorker(t *testing.T) {
+	t.Parallel()
+	e := clitest.New(t, 0)
+	e.Dir = project(t, e)
+	control := e.Serve(t, map[string]clitest.Reply{
+		"POST /api/runs": {Status: 400, Body: api.ErrorBody{Error: api.Errorf(api.Invalid, "no worker \"gpu-bx\"")}},
+	})
+	err := Run(t.Context(), e.Env, Deps{Control: func() Control { return e.Client() }}, &Options{File: "train.py", Worker: "gpu-bx"})
+	if err == nil || !strings.Contains(err.Error(), "gpu-bx") || len(bodies(control, "/api/code")) > 0 {
+		t.Errorf("%v, %d folders sent", err, len(bodies(control, "/api/code")))
+	}
 }
 
 func TestARunOnAWorkerTakesItsFolderAlong(t *testing.T) {
