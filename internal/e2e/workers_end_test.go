@@ -14,7 +14,8 @@ import (
 	"cdui/internal/run"
 )
 
-func TestARunOfAWorkerThatStaysAwayIsGivenUp(t *testing.T) {
+// DSC-07, DSC-12, DSC-13, K-05: beyond the grace the run is given up and its child, once it is back, stopped.
+func TestP1_ARunOfAWorkerThatStaysAwayIsGivenUp(t *testing.T) {
 	inWorld(t, 3*time.Minute, func(t *testing.T, w *world) {
 		w.env = append(w.env, "CDUI_WORKER_RESUME_GRACE_S=3")
 		w.start()
@@ -41,6 +42,7 @@ func TestARunOfAWorkerThatStaysAwayIsGivenUp(t *testing.T) {
 		if n := len(w.events(id)); n != events || w.show(id).Status != run.Interrupted {
 			t.Errorf("%d events became %d, %s", events, n, w.show(id).Status)
 		}
+		eventually(t, 20*time.Second, "the late result is kept", func() bool { return strings.Contains(string(w.show(id).Facts), "late_result") })
 		next := w.succeeded(w.run("--worker", b.name, "--no-files", "--", "true"))
 		if next.WorkerID != b.name || w.stuck() != 0 {
 			t.Errorf("afterwards on %q, %d slots stuck", next.WorkerID, w.stuck())
@@ -48,7 +50,8 @@ func TestARunOfAWorkerThatStaysAwayIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestALineThatIsCutForLongerThanItsHeartbeats(t *testing.T) {
+// DSC-02, DSC-07, DSC-08, DSC-11, ERR-01, ERR-02: out of sight, slots held, and back.
+func TestP1_ALineThatIsCutForLongerThanItsHeartbeats(t *testing.T) {
 	inWorld(t, 4*time.Minute, func(t *testing.T, w *world) {
 		w.start()
 		b := w.box("box1")
@@ -89,6 +92,7 @@ func TestALineThatIsCutForLongerThanItsHeartbeats(t *testing.T) {
 	})
 }
 
+// W-08, SEC-07, SEC-08, P-07: either side is replaced by another release while a training runs.
 func TestAnUpgradeLeavesTrainingsOnWorkersAlone(t *testing.T) {
 	inWorld(t, 4*time.Minute, func(t *testing.T, w *world) {
 		older := binary

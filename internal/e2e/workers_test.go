@@ -90,6 +90,8 @@ func (w *world) succeeded(id string) api.Run {
 	return r
 }
 
+// ST-01, ST-02, XFER-04, XFER-05, XFER-06, XFER-07, K-02, R-05: two machines run a script
+// with modules and data that they never had, a command on a card and a graph; files come back byte for byte.
 func TestWorkersRunScriptsCommandsAndGraphs(t *testing.T) {
 	needTorch(t)
 	inWorld(t, 5*time.Minute, func(t *testing.T, w *world) {
@@ -244,7 +246,9 @@ func (w *world) stuck() int {
 	return n
 }
 
-func TestATrainingOnAWorkerOutlivesLineAgentAndControlPlane(t *testing.T) {
+// P-03, W-05, DSC-01, DSC-09, DSC-10, ADP-01, ADP-04, ADP-06, R-07: the line is cut, the agent and the
+// control plane are killed, singly and together: the same child, and everything once.
+func TestP1_ATrainingOnAWorkerOutlivesLineAgentAndControlPlane(t *testing.T) {
 	inWorld(t, 8*time.Minute, func(t *testing.T, w *world) {
 		w.start()
 		b := w.box("box1")
@@ -317,6 +321,7 @@ func TestATrainingOnAWorkerOutlivesLineAgentAndControlPlane(t *testing.T) {
 	})
 }
 
+// W-04, W-05, K-05: nothing is lost, doubled, started twice, left over or stuck.
 func TestWorkersUnderRandomFaults(t *testing.T) {
 	n := faults(t, 6)
 	inWorld(t, time.Duration(n)*90*time.Second+3*time.Minute, func(t *testing.T, w *world) {
@@ -375,6 +380,7 @@ func TestWorkersUnderRandomFaults(t *testing.T) {
 	})
 }
 
+// ENR-02, ENR-03, ENR-05, ENR-06, DRN-01, DRN-02, DRN-03, K-08, ERR-08: from the first token to the end of a worker.
 func TestEnrollmentDrainAndRemoval(t *testing.T) {
 	inWorld(t, 4*time.Minute, func(t *testing.T, w *world) {
 		w.start()
@@ -448,6 +454,7 @@ func TestEnrollmentDrainAndRemoval(t *testing.T) {
 	})
 }
 
+// ENR-04, SEC-04, P-03, R-10: no token is in arguments, environments, logs, the database, or before a run's eyes.
 func TestNoTokenIsLeftAbout(t *testing.T) {
 	inWorld(t, 3*time.Minute, func(t *testing.T, w *world) {
 		w.start()
@@ -502,6 +509,7 @@ func TestNoTokenIsLeftAbout(t *testing.T) {
 	})
 }
 
+// ENR-01, TLS-01, TLS-02: the command that is shown works as it stands, and only with the right key.
 func TestTheCommandOfWorkersAddWorksOverTLS(t *testing.T) {
 	inWorld(t, 3*time.Minute, func(t *testing.T, w *world) {
 		t.Cleanup(func() {
