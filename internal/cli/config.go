@@ -67,7 +67,9 @@ func explainConfig(e *env.Env, asJSON bool) error {
 		return e.JSON(map[string]any{"file": vs.File().Path, "settings": list, "unknown": append([]string{}, vs.File().Unknown...)})
 	}
 	t := &text.Table{Columns: []text.Column{
-		{Title: "SETTING", Flex: true, Min: 16}, {Title: "VALUE", Flex: true, Min: 10}, {Title: "FROM", Flex: true, Min: 7},
+		{Title: "SETTING", Flex: true, Min: 16},
+		{Title: "VALUE", Flex: true, Min: 10},
+		{Title: "FROM", Flex: true, Min: 7},
 		{Title: "MEANING", Flex: true, Wrap: true, Min: 24, Drop: 1},
 	}}
 	for _, x := range list {

@@ -94,8 +94,11 @@ func onlyKey(q api.Queue, key string) (api.Queue, error) {
 // queueTable has a line for each key.
 func queueTable(q api.Queue, s text.Style) *text.Table {
 	t := &text.Table{Columns: []text.Column{
-		{Title: "KEY"}, {Title: "CAP"}, {Title: "RUNNING", Flex: true, Min: 8, Wrap: true},
-		{Title: "WAITING (in order)", Flex: true, Min: 12, Wrap: true, Drop: 1}, {Title: "WHY THE FIRST WAITS", Flex: true, Min: 14, Wrap: true, Drop: 2},
+		{Title: "KEY"},
+		{Title: "CAP"},
+		{Title: "RUNNING", Flex: true, Min: 8, Wrap: true},
+		{Title: "WAITING (in order)", Flex: true, Min: 12, Wrap: true, Drop: 1},
+		{Title: "WHY THE FIRST WAITS", Flex: true, Min: 14, Wrap: true, Drop: 2},
 	}}
 	for _, k := range q.Keys {
 		var waiting []string
@@ -122,8 +125,13 @@ func queueTable(q api.Queue, s text.Style) *text.Table {
 // queueLong has a line for each run.
 func queueLong(q api.Queue, s text.Style) *text.Table {
 	t := &text.Table{Columns: []text.Column{
-		{Title: "KEY"}, {Title: "CAP", Drop: 2}, {}, {Title: "RUN"}, {Title: "NAME", Flex: true, Min: 10, Drop: 1},
-		{Title: "PLACE", Right: true}, {Title: "WHY", Flex: true, Wrap: true, Min: 14},
+		{Title: "KEY"},
+		{Title: "CAP", Drop: 2},
+		{},
+		{Title: "RUN"},
+		{Title: "NAME", Flex: true, Min: 10, Drop: 1},
+		{Title: "PLACE", Right: true},
+		{Title: "WHY", Flex: true, Wrap: true, Min: 14},
 	}}
 	for _, k := range q.Keys {
 		key, limit := k.Key, capText(k)

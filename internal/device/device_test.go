@@ -22,9 +22,17 @@ func TestResolve(t *testing.T) {
 		inv             device.Inventory
 		requested, want string
 	}{
-		{gpu, "", "cpu"}, {gpu, "cpu", "cpu"}, {gpu, "auto", "cuda:0"}, {gpu, "cuda", "cuda:0"}, {gpu, "cuda:1", "cuda:1"},
-		{mac, "auto", "mps:0"}, {mac, "mps", "mps:0"}, {plain, "auto", "cpu"},
-		{gpu, "cuda:2", ""}, {plain, "cuda", ""}, {gpu, "mps", ""},
+		{gpu, "", "cpu"},
+		{gpu, "cpu", "cpu"},
+		{gpu, "auto", "cuda:0"},
+		{gpu, "cuda", "cuda:0"},
+		{gpu, "cuda:1", "cuda:1"},
+		{mac, "auto", "mps:0"},
+		{mac, "mps", "mps:0"},
+		{plain, "auto", "cpu"},
+		{gpu, "cuda:2", ""},
+		{plain, "cuda", ""},
+		{gpu, "mps", ""},
 	}
 	for _, c := range cases {
 		got, err := c.inv.Resolve(c.requested)

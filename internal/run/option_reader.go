@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -92,10 +93,8 @@ func (p *optionReader) text(name, def string, limit int, required bool) string {
 
 func (p *optionReader) oneOf(name, def string, choices ...string) string {
 	s := p.text(name, def, MaxLaneChars, true)
-	for _, c := range choices {
-		if s == c {
-			return s
-		}
+	if slices.Contains(choices, s) {
+		return s
 	}
 	p.fail(name, "is %q; use %s", s, strings.Join(choices, ", "))
 	return def

@@ -1,6 +1,9 @@
 package run
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // Status is where a run stands.
 type Status string
@@ -76,9 +79,7 @@ func transitions() map[Status]map[Signal]Status {
 		EndSucceeded: Succeeded, EndFailed: Failed, EndCancelled: Cancelled, EndInterrupted: Interrupted,
 	}
 	with := func(more map[Signal]Status) map[Signal]Status {
-		for k, v := range ends {
-			more[k] = v
-		}
+		maps.Copy(more, ends)
 		return more
 	}
 	return map[Status]map[Signal]Status{

@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -33,12 +34,8 @@ func TestDecideWorkers(t *testing.T) {
 	}
 	with := func(changed slots) slots {
 		out := slots{}
-		for k, v := range all {
-			out[k] = v
-		}
-		for k, v := range changed {
-			out[k] = v
-		}
+		maps.Copy(out, all)
+		maps.Copy(out, changed)
 		return out
 	}
 	none := scheduler.Worker{}
@@ -128,8 +125,12 @@ func TestDecideWorkerProperties(t *testing.T) {
 			}
 		}
 		asks := []scheduler.Ask{
-			{Worker: "a", Kind: "cuda"}, {Worker: "b", Devices: []string{"cuda:0", "cuda:1"}}, {Worker: "any", Kind: "cuda"},
-			{Worker: "any", Kind: "cpu", Program: true}, {Worker: "any", Devices: []string{"cuda:0", "cuda:1"}}, {Worker: "c", Devices: []string{"cpu"}},
+			{Worker: "a", Kind: "cuda"},
+			{Worker: "b", Devices: []string{"cuda:0", "cuda:1"}},
+			{Worker: "any", Kind: "cuda"},
+			{Worker: "any", Kind: "cpu", Program: true},
+			{Worker: "any", Devices: []string{"cuda:0", "cuda:1"}},
+			{Worker: "c", Devices: []string{"cpu"}},
 		}
 		byKey := map[string]*scheduler.Queue{}
 		for i := range rapid.IntRange(0, 14).Draw(t, "runs") {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,10 +30,8 @@ func fakePython(t *testing.T, path string) string {
 // torchIn says that some interpreters have torch.
 func torchIn(paths ...string) Probe {
 	return func(_ context.Context, path string) (pyruntime.Interpreter, error) {
-		for _, p := range paths {
-			if p == path {
-				return pyruntime.Interpreter{Version: "3.11", Torch: "2.6.0"}, nil
-			}
+		if slices.Contains(paths, path) {
+			return pyruntime.Interpreter{Version: "3.11", Torch: "2.6.0"}, nil
 		}
 		return pyruntime.Interpreter{Version: "3.11"}, nil
 	}

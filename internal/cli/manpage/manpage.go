@@ -86,9 +86,14 @@ func flags(b *bytes.Buffer, title string, set *pflag.FlagSet) {
 func exitStatus(b *bytes.Buffer) {
 	b.WriteString(".SH EXIT STATUS\n")
 	for _, c := range [][2]string{
-		{"0", "it worked"}, {"1", "the thing itself failed"}, {"2", "the command line makes no sense"},
-		{"3", "no control plane answers"}, {"4", "there is no such run"}, {"5", "not allowed"},
-		{"124", "the time given by \\-\\-timeout is over"}, {"130", "Ctrl-C; the run goes on"},
+		{"0", "it worked"},
+		{"1", "the thing itself failed"},
+		{"2", "the command line makes no sense"},
+		{"3", "no control plane answers"},
+		{"4", "there is no such run"},
+		{"5", "not allowed"},
+		{"124", "the time given by \\-\\-timeout is over"},
+		{"130", "Ctrl-C; the run goes on"},
 	} {
 		fmt.Fprintf(b, ".TP\n%s\n%s\n", c[0], c[1])
 	}

@@ -87,22 +87,26 @@ func TestARunOnAWorkerTakesItsFolderAlong(t *testing.T) {
 	}{
 		{
 			"script", "proj",
-			Options{File: "train.py", Worker: "box1"}, nil,
+			Options{File: "train.py", Worker: "box1"},
+			nil,
 			`{"script":{"path":"DIR/train.py","args":[],"cwd":"DIR"},"target":{"worker":"box1"}}`, "sends 3 files (22 B) of DIR to box1\n  left out: out: ",
 		},
 		{
 			"script from elsewhere", "other",
-			Options{File: "../proj/train.py", Worker: "any", Python: "/opt/python3"}, nil,
+			Options{File: "../proj/train.py", Worker: "any", Python: "/opt/python3"},
+			nil,
 			`{"script":{"path":"DIR/train.py","args":[],"cwd":"DIR","interpreter":"/opt/python3"},"target":{"worker":"any"}}`, "sends 3 files (22 B) of DIR to the worker\n",
 		},
 		{
 			"command", "proj",
-			Options{Args: []string{"./job.sh", "x"}, Worker: "box1"}, nil,
+			Options{Args: []string{"./job.sh", "x"}, Worker: "box1"},
+			nil,
 			`{"command":{"argv":["./job.sh","x"],"cwd":"DIR"},"target":{"worker":"box1"}}`, "sends 3 files",
 		},
 		{
 			"listed files", "proj",
-			Options{File: "train.py", Files: []string{"lib"}, Worker: "box1"}, []string{"lib", "train.py"},
+			Options{File: "train.py", Files: []string{"lib"}, Worker: "box1"},
+			[]string{"lib", "train.py"},
 			`{"script":{"path":"DIR/train.py","args":[],"cwd":"DIR"},"target":{"worker":"box1"}}`, "sends 2 files",
 		},
 	} {

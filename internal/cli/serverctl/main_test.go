@@ -68,7 +68,7 @@ func fakeServe(ctx context.Context, e *env.Env, dataDir string, _ config.Values,
 		fmt.Fprintln(os.Stderr, "fatal error: all goroutines are asleep")
 		os.Exit(2)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a fake
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}

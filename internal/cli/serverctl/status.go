@@ -60,8 +60,14 @@ func status(ctx context.Context, e *env.Env, asJSON bool) error {
 
 func devices(list []api.Device, style text.Style) *text.Table {
 	t := &text.Table{Columns: []text.Column{
-		{}, {Title: "DEVICE"}, {Title: "SLOTS", Right: true}, {Title: "NAME", Flex: true, Min: 8, Drop: 4},
-		{Title: "UTIL", Drop: 3}, {Title: "MEMORY", Drop: 2}, {Title: "TEMP", Right: true, Drop: 5}, {Title: "POWER", Right: true, Drop: 6},
+		{},
+		{Title: "DEVICE"},
+		{Title: "SLOTS", Right: true},
+		{Title: "NAME", Flex: true, Min: 8, Drop: 4},
+		{Title: "UTIL", Drop: 3},
+		{Title: "MEMORY", Drop: 2},
+		{Title: "TEMP", Right: true, Drop: 5},
+		{Title: "POWER", Right: true, Drop: 6},
 		{Title: "RUNS", Flex: true, Min: 8},
 	}}
 	for _, d := range list {

@@ -72,8 +72,12 @@ func TestCropCountsCells(t *testing.T) {
 		cells int
 		want  string
 	}{
-		{"resnet", 6, "resnet"}, {"resnet", 4, "res…"}, {"訓練模型", 5, "訓練…"}, {"訓練模型", 4, "訓…"},
-		{"👩‍👩‍👧‍👦 family", 4, "👩‍👩‍👧‍👦 …"}, {"x", 0, ""},
+		{"resnet", 6, "resnet"},
+		{"resnet", 4, "res…"},
+		{"訓練模型", 5, "訓練…"},
+		{"訓練模型", 4, "訓…"},
+		{"👩‍👩‍👧‍👦 family", 4, "👩‍👩‍👧‍👦 …"},
+		{"x", 0, ""},
 	} {
 		if got := s.Crop(c.in, c.cells); got != c.want {
 			t.Errorf("Crop(%q, %d) = %q, want %q", c.in, c.cells, got, c.want)
@@ -115,8 +119,12 @@ func TestMarks(t *testing.T) {
 
 func sample() *text.Table {
 	t := &text.Table{Columns: []text.Column{
-		{Title: ""}, {Title: "RUN"}, {Title: "NAME", Flex: true, Min: 6}, {Title: "WHERE", Drop: 1},
-		{Title: "RESULT", Flex: true, Min: 8, Drop: 2}, {Title: "AGE", Right: true},
+		{Title: ""},
+		{Title: "RUN"},
+		{Title: "NAME", Flex: true, Min: 6},
+		{Title: "WHERE", Drop: 1},
+		{Title: "RESULT", Flex: true, Min: 8, Drop: 2},
+		{Title: "AGE", Right: true},
 	}}
 	t.Add(text.Text("●", "3f1c9ab2", "resnet epoch sweep #3", "cuda:0", "loss 0.1235  lr 1e-3", "18m")...)
 	t.Add(text.Text("○", "5b90cc12", "訓練 finetune-7b", "cuda:0", "1st  cuda:0 is busy with 3f1c9ab2", "2m")...)

@@ -152,8 +152,16 @@ func fill(parts []string, room int) []string {
 
 func deviceColumns() []text.Column {
 	return []text.Column{
-		{}, {}, {Flex: true, Min: 8, Drop: 3}, {Drop: 4}, {Drop: 2},
-		{Right: true, Drop: 5}, {Right: true, Drop: 6}, {Right: true}, {Flex: true, Min: 8}, {Flex: true, Min: 8, Drop: 1},
+		{},
+		{},
+		{Flex: true, Min: 8, Drop: 3},
+		{Drop: 4},
+		{Drop: 2},
+		{Right: true, Drop: 5},
+		{Right: true, Drop: 6},
+		{Right: true},
+		{Flex: true, Min: 8},
+		{Flex: true, Min: 8, Drop: 1},
 	}
 }
 

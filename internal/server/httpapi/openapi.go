@@ -157,8 +157,7 @@ func nullable(t reflect.Type, schema map[string]any) {
 	if !ok || t.Kind() != reflect.Struct {
 		return
 	}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		if f.Anonymous {
 			nullable(f.Type, schema)
 			continue

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -273,9 +274,7 @@ func copyOf(row run.Row, req api.RerunRequest) (api.SubmitRequest, error) {
 		if err := json.Unmarshal(raw, &m); err != nil {
 			return api.SubmitRequest{}, fmt.Errorf("copy options of run %s: %w", row.ID, err)
 		}
-		for k, v := range req.Options {
-			m[k] = v
-		}
+		maps.Copy(m, req.Options)
 		if raw, err = json.Marshal(m); err != nil {
 			return api.SubmitRequest{}, fmt.Errorf("copy options of run %s: %w", row.ID, err)
 		}

@@ -74,5 +74,5 @@ func (s *Service) giveUp(ctx context.Context, e *entry, attempt int) error {
 	return s.end(ctx, e, attempt, protocol.Finished{
 		Status: string(run.Cancelled), EndClass: string(run.EndCancel),
 		Error: "given up while its worker was away",
-	}, 0)
+	})
 }

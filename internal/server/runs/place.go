@@ -126,7 +126,7 @@ func (s *Service) failedToStart(e *entry, attempt int, cause error) {
 	}
 	s.mu.Unlock()
 	err := s.persist("end", e.row.ID, func(ctx context.Context) error {
-		return s.end(ctx, e, attempt, f, 0)
+		return s.end(ctx, e, attempt, f)
 	})
 	if err != nil && s.ctx.Err() == nil {
 		s.log.Error("end", "run_id", e.row.ID, "error", err)
@@ -146,10 +146,10 @@ func (s *Service) NeverStarted(ctx context.Context, runID string, attempt int) e
 	cancelled, lost := e.cancel != nil, e.hadSecrets() && e.vault.Empty()
 	s.mu.Unlock()
 	if cancelled {
-		return s.end(ctx, e, attempt, protocol.Finished{Status: string(run.Cancelled), EndClass: string(run.EndCancel)}, 0)
+		return s.end(ctx, e, attempt, protocol.Finished{Status: string(run.Cancelled), EndClass: string(run.EndCancel)})
 	}
 	if lost {
-		return s.end(ctx, e, attempt, protocol.Finished{Status: string(run.Interrupted), EndClass: string(run.EndServer), Error: secretsGone}, 0)
+		return s.end(ctx, e, attempt, protocol.Finished{Status: string(run.Interrupted), EndClass: string(run.EndServer), Error: secretsGone})
 	}
 	if !ok {
 		return ErrGone

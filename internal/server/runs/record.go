@@ -78,12 +78,12 @@ func (s *Service) Lost(ctx context.Context, runID string, attempt int, loss Loss
 		e.row.Facts = journal.With(e.row.Facts, "error_params", loss.Params)
 	}
 	s.mu.Unlock()
-	return s.end(ctx, e, attempt, f, 0)
+	return s.end(ctx, e, attempt, f)
 }
 
 // end closes a run about which no records came with its end.
-func (s *Service) end(ctx context.Context, e *entry, attempt int, f protocol.Finished, seq uint64) error {
-	return s.endWith(ctx, e, attempt, f, journal.Batch{FinishedSeq: seq})
+func (s *Service) end(ctx context.Context, e *entry, attempt int, f protocol.Finished) error {
+	return s.endWith(ctx, e, attempt, f, journal.Batch{})
 }
 
 // endWith closes a run: its slots are free before the last records, the

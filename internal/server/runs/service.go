@@ -301,7 +301,7 @@ func (s *Service) interruptSessions(ctx context.Context, rows []run.Row) error {
 			continue
 		}
 		f := protocol.Finished{Status: string(run.Interrupted), EndClass: string(run.EndServer), Error: "the control plane was restarted"}
-		if err := s.end(ctx, e, row.Attempt, f, 0); err != nil {
+		if err := s.end(ctx, e, row.Attempt, f); err != nil {
 			return fmt.Errorf("end interactive run %s: %w", row.ID, err)
 		}
 	}

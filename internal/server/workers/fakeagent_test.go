@@ -134,7 +134,7 @@ func (p *plane) post(path string, body any) (int, string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	resp, err := http.Post(p.web.URL+path, "application/json", strings.NewReader(string(raw))) //nolint:noctx // a test
+	resp, err := http.Post(p.web.URL+path, "application/json", strings.NewReader(string(raw)))
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ package journal
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"cdui/internal/protocol"
@@ -114,9 +115,7 @@ func MergeFacts(docs ...json.RawMessage) json.RawMessage {
 		if json.Unmarshal(d, &m) != nil {
 			continue
 		}
-		for k, v := range m {
-			merged[k] = v
-		}
+		maps.Copy(merged, m)
 	}
 	if len(merged) == 0 {
 		return nil

@@ -136,6 +136,7 @@ func (c *Conn) Send(f protocol.Frame) bool {
 	return c.Enqueue(m)
 }
 
+// Encode makes a frame ready to be sent, in parts when it is long.
 func (c *Conn) Encode(f protocol.Frame) (Message, error) {
 	raw, err := protocol.Encode(c.Epoch, f)
 	if err != nil {
@@ -163,6 +164,8 @@ func (c *Conn) Encode(f protocol.Frame) (Message, error) {
 	return m, nil
 }
 
+// Enqueue puts a message into the outbox; false means that the connection is
+// over, or was closed because it takes too slowly.
 func (c *Conn) Enqueue(m Message) bool {
 	if c.over() {
 		return false

@@ -28,7 +28,7 @@ type Letter struct {
 	Do      func(ctx context.Context)
 }
 
-// ErrBeyondCredit: a worker sends more than it may have on the way.
+// ErrBeyondCredit means that a worker sends more than it may have on the way.
 var ErrBeyondCredit = errors.New("more records than its credit")
 
 // The most that may wait for one run: what an agent may have on the way, twice,
