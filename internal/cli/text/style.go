@@ -172,7 +172,10 @@ func Wrap(text string, cells int) []string {
 			}
 			for Cells(line) > cells {
 				head, rest := split(line, cells)
-				if head == "" {
+				if head == "" { // the first character alone is wider than the line
+					head, rest, _, _ = uniseg.FirstGraphemeClusterInString(line, -1)
+				}
+				if rest == "" {
 					break
 				}
 				lines = append(lines, head)

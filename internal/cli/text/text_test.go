@@ -3,6 +3,7 @@ package text_test
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,13 @@ func TestCropAndWrapNeverExceedTheirWidth(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestWrapGoesOnAfterACharacterWiderThanTheLine(t *testing.T) {
+	t.Parallel()
+	if got := text.Wrap("AःःA b", 2); !slices.Equal(got, []string{"Aःः", "A", "b"}) {
+		t.Errorf("got %q", got)
+	}
 }
 
 func TestMarks(t *testing.T) {
