@@ -108,6 +108,9 @@ func (s *Service) placedInVain(id string, attempt int) {
 		}
 		return err
 	})
+	if err == nil {
+		err = s.strandIfRemoved(s.ctx, id)
+	}
 	if err != nil && s.ctx.Err() == nil {
 		s.log.Error("put back in line", "run_id", id, "error", err)
 	}

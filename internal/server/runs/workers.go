@@ -49,15 +49,39 @@ func (s *Service) RemoveWorker(ctx context.Context, name string) error {
 	slices.SortFunc(stranded, func(a, b *entry) int { return int(a.row.Seq - b.row.Seq) })
 	var errs []error
 	for _, e := range stranded {
-		_, err := s.leave(ctx, e, leaving{
-			signal: run.Unplaceable, class: run.EndWorkerLost, text: fmt.Sprintf("worker %s was removed", name),
-			code: protocol.CodeWorkerRemoved, params: map[string]any{"worker": name},
-		})
-		if err != nil && !errors.Is(err, errMoved) {
-			errs = append(errs, fmt.Errorf("end run %s: %w", e.row.ID, err))
-		}
+		errs = append(errs, s.strand(ctx, e, name))
 	}
 	return errors.Join(errs...)
+}
+
+// strandIfRemoved fails a run that is back in line for a worker that was
+// removed while the run was on its way there.
+func (s *Service) strandIfRemoved(ctx context.Context, id string) error {
+	s.mu.Lock()
+	e := s.runs[id]
+	if e == nil || e.phase != waiting || e.ask == nil || e.ask.Worker == scheduler.Any || e.ask.Worker == scheduler.Local {
+		s.mu.Unlock()
+		return nil
+	}
+	name := e.ask.Worker
+	_, known := s.workers[name]
+	s.mu.Unlock()
+	if known {
+		return nil
+	}
+	return s.strand(ctx, e, name)
+}
+
+// strand fails a run whose worker was removed.
+func (s *Service) strand(ctx context.Context, e *entry, name string) error {
+	_, err := s.leave(ctx, e, leaving{
+		signal: run.Unplaceable, class: run.EndWorkerLost, text: fmt.Sprintf("worker %s was removed", name),
+		code: protocol.CodeWorkerRemoved, params: map[string]any{"worker": name},
+	})
+	if err != nil && !errors.Is(err, errMoved) {
+		return fmt.Errorf("end run %s: %w", e.row.ID, err)
+	}
+	return nil
 }
 
 // machines lists the places that a submission may ask for.

@@ -272,6 +272,23 @@ func TestRemoveWorkerFailsWhatWaitsForIt(t *testing.T) {
 	w.untilStarted(other)
 }
 
+func TestRemoveWorkerFailsWhatIsOnItsWayThere(t *testing.T) {
+	w := newWorld(t)
+	w.svc.SetWorker("box", online("cpu"))
+	w.away.mu.Lock()
+	w.away.failWith = fmt.Errorf("box: %w", runs.ErrNotNow)
+	w.away.mu.Unlock()
+	id := w.submit(on("box"))
+	eventually(t, "a second try", func() bool { return w.view(id).Attempt >= 2 })
+	if err := w.svc.RemoveWorker(context.Background(), "box"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "failed", func() bool { return w.view(id).Status == run.Failed })
+	if v := w.view(id); v.EndClass != run.EndWorkerLost || !strings.Contains(v.Error, "box was removed") {
+		t.Errorf("%s, %q", v.EndClass, v.Error)
+	}
+}
+
 func TestLateResultsAreKeptBesideTheRow(t *testing.T) {
 	w := newWorld(t)
 	w.svc.SetWorker("box", online("cpu"))
