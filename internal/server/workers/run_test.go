@@ -70,11 +70,12 @@ func TestP1ABreakOfTheLinkEndsNoRun(t *testing.T) {
 			as := a.assigned(id)
 			a.report(as, 1, started(), note("one"), note("two"))
 			a.ackedTo(as, 3)
-			a.cut()
 			warned := "run_warning worker_disconnected"
 			if restart {
 				p.restart()
 				warned = "run_warning worker_adopted"
+			} else {
+				a.cut()
 			}
 			v := p.until(id, run.Disconnected)
 			if w := p.worker("box"); w.State != api.WorkerDisconnected || !slices.Equal(w.Runs, []string{id}) || w.ResumeUntil == nil {
