@@ -27,7 +27,7 @@ func Main(args []string) int {
 			return 2
 		}
 	}
-	r := reader{library: !smi}
+	r := reader{tryLibrary: !smi}
 	if once {
 		a := r.read()
 		if err := write(os.Stdout, a); err != nil || a.Error != "" {
@@ -82,19 +82,19 @@ func write(w io.Writer, a answer) error {
 // opening it may take a card seconds to wake up, and since errors of cards are
 // told only to those that listen.
 type reader struct {
-	library bool
-	open    *library
-	users   userNames
+	tryLibrary bool
+	open       *library
+	users      userNames
 }
 
 func (r *reader) read() answer {
-	if r.library && r.open == nil {
+	if r.tryLibrary && r.open == nil {
 		var err error
 		if r.open, err = openLibrary(&r.users); err != nil {
 			return answer{Way: wayLibrary, Error: err.Error()}
 		}
 		// A machine without the library may have the tool all the same.
-		r.library = r.open != nil
+		r.tryLibrary = r.open != nil
 	}
 	if r.open != nil {
 		cards, err := r.open.cards()

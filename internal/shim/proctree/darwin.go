@@ -5,7 +5,6 @@ package proctree
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -17,15 +16,6 @@ import (
 
 	"cdui/internal/shim/wire"
 )
-
-// Process is one process of the system.
-type Process struct {
-	PID   int
-	PPID  int
-	Name  string
-	State byte
-	Start uint64
-}
 
 const zombie = 5
 
@@ -82,9 +72,6 @@ func Identify(pid int) (wire.Identity, error) {
 	}
 	return wire.Identity{PID: pid, Start: p.Start, BootID: BootID()}, nil
 }
-
-// ErrGone is returned for an identity that nothing bears any more.
-var ErrGone = errors.New("no such process any more")
 
 // Handle is a process that was identified when it was opened.
 type Handle struct{ p Process }

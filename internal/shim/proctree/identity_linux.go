@@ -15,15 +15,6 @@ import (
 	"cdui/internal/shim/wire"
 )
 
-// Process is one entry of /proc.
-type Process struct {
-	PID   int
-	PPID  int
-	Name  string
-	State byte
-	Start uint64
-}
-
 // Dead tells whether p only waits to be reaped.
 func (p Process) Dead() bool { return p.State == 'Z' || p.State == 'X' }
 
@@ -82,9 +73,6 @@ func Identify(pid int) (wire.Identity, error) {
 	}
 	return wire.Identity{PID: pid, Start: p.Start, BootID: BootID(), PIDNS: Namespace()}, nil
 }
-
-// ErrGone is returned for an identity that nothing bears any more.
-var ErrGone = errors.New("no such process any more")
 
 // Handle is a process that can't be mistaken for another one.
 type Handle struct{ fd int }

@@ -1,6 +1,22 @@
 package proctree
 
-import "syscall"
+import (
+	"errors"
+	"syscall"
+)
+
+// Process is one process of this machine. Start, in the system's own units,
+// tells it from an older process with its PID.
+type Process struct {
+	PID   int
+	PPID  int
+	Name  string
+	State byte
+	Start uint64
+}
+
+// ErrGone is returned for an identity that nothing bears any more.
+var ErrGone = errors.New("no such process any more")
 
 // Descendants lists the living processes below root, root not included.
 func Descendants(root int) []Process {
