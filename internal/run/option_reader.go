@@ -224,8 +224,8 @@ func (p *optionReader) target() *Target {
 		return nil
 	}
 	for k := range keys {
-		if k != "worker" && k != "devices" {
-			p.fail("target", "has the unknown key %q; supported: worker, devices", k)
+		if !slices.Contains(targetKeys, k) {
+			p.fail("target", "has the unknown key %q; supported: %s", k, strings.Join(targetKeys, ", "))
 		}
 	}
 	if t.Worker != "" && !validWorker(t.Worker) {
@@ -245,7 +245,31 @@ func (p *optionReader) target() *Target {
 		}
 		seen[d] = true
 	}
+	p.budget(&t)
+	if t.Pool != "" && t.Pool != PoolOneShot {
+		p.fail("target", "pool is %q; use %s", t.Pool, PoolOneShot)
+	}
 	return &t
+}
+
+var targetKeys = []string{"worker", "devices", "pool", "memory_gib", "memory_source", "wait"}
+
+const maxMemoryGiB = 1 << 20
+
+func (p *optionReader) budget(t *Target) {
+	switch {
+	case t.MemoryGiB < 0 || t.MemoryGiB > maxMemoryGiB || math.IsNaN(t.MemoryGiB):
+		p.fail("target", "memory_gib must be a number of GiB from 0 (no budget) to %d", maxMemoryGiB)
+	case t.MemorySource != "" && t.MemorySource != MemoryUser && t.MemorySource != MemoryEstimate:
+		p.fail("target", "memory_source is %q; use %s or %s", t.MemorySource, MemoryUser, MemoryEstimate)
+	case t.MemorySource == MemoryUser && t.MemoryGiB == 0:
+		p.fail("target", "memory_source is user, but memory_gib is missing")
+	case t.MemorySource == "" && t.MemoryGiB > 0:
+		t.MemorySource = MemoryUser
+	}
+	if t.Local() && (t.MemoryGiB > 0 || t.MemorySource != "") {
+		p.fail("target", "memory_gib is for workers: a run on the control plane's own machine has its card to itself")
+	}
 }
 
 func deviceKind(d string) string {

@@ -29,6 +29,8 @@ type Options struct {
 	Tags              []string `json:"tags"`
 	Note              string   `json:"note"`
 	After             []After  `json:"after"`
+	// Priority puts a run before those of a lower one with the same queue key.
+	Priority int `json:"priority"`
 	// MaxRunSeconds ends the run with end class timeout; 0 is no limit.
 	MaxRunSeconds float64 `json:"max_run_seconds"`
 	// Hold keeps the run queued until it is released.
@@ -42,7 +44,36 @@ type Target struct {
 	// Worker is local, any or a worker's name; empty means local.
 	Worker  string   `json:"worker,omitempty"`
 	Devices []string `json:"devices,omitempty"`
+	// Pool is one-shot for a worker that is started for one run.
+	Pool string `json:"pool,omitempty"`
+	// MemoryGiB limits the run's allocator on each of its devices, so that a
+	// shared card has room for others. MemorySource is user, or estimate for
+	// what earlier runs of the same kind took.
+	MemoryGiB    float64 `json:"memory_gib,omitempty"`
+	MemorySource string  `json:"memory_source,omitempty"`
+	// Wait false refuses a run that could not start now; nil is true.
+	Wait *bool `json:"wait,omitempty"`
 }
+
+// The sources of a memory budget.
+const (
+	MemoryUser     = "user"
+	MemoryEstimate = "estimate"
+)
+
+// PoolOneShot is the pool of workers that are started for one run each.
+const PoolOneShot = "one-shot"
+
+// BudgetMiB is the memory budget in MiB, 0 without one.
+func (t *Target) BudgetMiB() int64 {
+	if t == nil {
+		return 0
+	}
+	return int64(math.Ceil(t.MemoryGiB * 1024))
+}
+
+// Waits tells whether the run may wait for its place.
+func (t *Target) Waits() bool { return t == nil || t.Wait == nil || *t.Wait }
 
 // Local tells whether the run belongs on the control plane's own machine.
 func (t *Target) Local() bool { return t == nil || t.Worker == "" || t.Worker == "local" }
@@ -108,6 +139,7 @@ const (
 	MaxTagChars   = 64
 	MaxNoteChars  = 1000
 	MaxRetriesTop = 10
+	MaxPriority   = 1000
 	MaxSeed       = int64(math.MaxUint32)
 )
 
@@ -116,7 +148,7 @@ func OptionKeys() []string {
 	keys := []string{
 		"device", "seed", "deterministic", "record_outputs", "verbose", "weights_persistent",
 		"backward_mode", "auto_backward", "lane", "graph_id", "error_mode", "max_retries", "target",
-		"provenance", "key", "tags", "note", "after", "max_run_seconds", "hold", "script", "command",
+		"provenance", "key", "tags", "note", "after", "max_run_seconds", "hold", "priority", "script", "command",
 	}
 	sort.Strings(keys)
 	return keys
@@ -172,6 +204,7 @@ func ParseOptions(raw json.RawMessage) (Options, error) {
 	o.Note = p.text("note", "", MaxNoteChars, false)
 	o.ErrorMode = p.oneOf("error_mode", o.ErrorMode, "fail_fast", "continue", "retry")
 	o.MaxRetries = p.integer("max_retries", 0, 0, MaxRetriesTop)
+	o.Priority = p.integer("priority", 0, -MaxPriority, MaxPriority)
 	o.Tags = p.tags()
 	o.After = p.after()
 	o.MaxRunSeconds = p.seconds("max_run_seconds")

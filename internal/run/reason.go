@@ -19,9 +19,22 @@ const (
 	ReasonSetWait  = "set_waiting"
 	ReasonHeld     = "held"
 	ReasonAfter    = "after"
+	ReasonBackoff  = "retry_backoff"
 	ReasonNoDevice = "no_worker_offers"
-	// ReasonCardUnhealthy closes a slot, on any machine.
+)
+
+// The reason codes of cards that take no runs, on any machine.
+const (
 	ReasonCardUnhealthy = "card_unhealthy"
+	ReasonCardInUse     = "card_in_use_by_others"
+	ReasonCordoned      = "cordoned"
+)
+
+// The reason codes of runs that wait for memory.
+const (
+	ReasonMemoryWait     = "memory_wait"
+	ReasonMemoryNoBudget = "memory_no_budget"
+	ReasonBudgetRaised   = "budget_raised"
 )
 
 // The reason codes of runs that wait for a worker.
@@ -30,6 +43,11 @@ const (
 	ReasonWorkerDraining = "worker_draining"
 	ReasonAllDraining    = "all_draining"
 	ReasonNodeTypes      = "node_types_missing"
+	ReasonStorage        = "storage_unreachable"
+	ReasonOneShotStart   = "one_shot_start"
+	ReasonOneShotTaken   = "one_shot_taken"
+	ReasonOneShotRunID   = "one_shot_run_id"
+	ReasonOneShotPool    = "one_shot_pool"
 )
 
 // SlotBusy names the runs that hold the device.
@@ -38,6 +56,15 @@ func SlotBusy(device string, holders []string) Reason {
 		Code:   ReasonSlotBusy,
 		Text:   fmt.Sprintf("%s is busy with %s", device, shortList(holders)),
 		Params: map[string]any{"device": device, "runs": holders},
+	}
+}
+
+// SlotKept is a run whose place is kept for a set that came before it.
+func SlotKept(device, set string) Reason {
+	return Reason{
+		Code:   ReasonSlotBusy,
+		Text:   fmt.Sprintf("%s is kept for %s, which waits for all of its devices", device, Short(set)),
+		Params: map[string]any{"device": device, "runs": []string{}, "kept_for": set},
 	}
 }
 
@@ -121,6 +148,107 @@ func CardUnhealthy(device, why string) Reason {
 		Code:   ReasonCardUnhealthy,
 		Text:   fmt.Sprintf("%s is unhealthy: %s", device, why),
 		Params: map[string]any{"device": device, "why": why},
+	}
+}
+
+// CardInUse is a run whose card other people use.
+func CardInUse(device, who string) Reason {
+	return Reason{
+		Code:   ReasonCardInUse,
+		Text:   fmt.Sprintf("%s is in use by others: %s", device, who),
+		Params: map[string]any{"device": device, "who": who},
+	}
+}
+
+// Cordoned is a run whose card was closed by hand.
+func Cordoned(device, why string) Reason {
+	text := device + " is cordoned"
+	if why != "" {
+		text += ": " + why
+	}
+	return Reason{Code: ReasonCordoned, Text: text, Params: map[string]any{"device": device, "why": why}}
+}
+
+// MemoryWait is a run for which a shared card has too little memory left to
+// promise. Sizes are in MiB, the CUDA context counted in.
+func MemoryWait(device string, asked, room int64, holders []string) Reason {
+	text := fmt.Sprintf("waits for %s on %s, %s can be promised", MiB(asked), device, MiB(room))
+	if len(holders) > 0 {
+		text += " until one of " + shortList(holders) + " ends"
+	} else {
+		text += ": the rest is in use by others"
+	}
+	return Reason{
+		Code: ReasonMemoryWait, Text: text,
+		Params: map[string]any{"device": device, "asked_mib": asked, "room_mib": room, "runs": holders},
+	}
+}
+
+// MemoryNever is a run that asks for more memory than a card has.
+func MemoryNever(device string, asked, total int64) Reason {
+	return Reason{
+		Code:   ReasonMemoryWait,
+		Text:   fmt.Sprintf("waits for a card with %s; the largest that is there, %s, has %s", MiB(asked), device, MiB(total)),
+		Params: map[string]any{"device": device, "asked_mib": asked, "total_mib": total, "never": true},
+	}
+}
+
+// MemoryNoBudget is a run without a budget, which needs a shared card to itself.
+func MemoryNoBudget(device string, holders []string) Reason {
+	return Reason{
+		Code:   ReasonMemoryNoBudget,
+		Text:   fmt.Sprintf("waits for %s to be empty, since it names no --memory: %s holds some", device, shortList(holders)),
+		Params: map[string]any{"device": device, "runs": holders},
+	}
+}
+
+// MiB writes a size in MiB as people read it.
+func MiB(n int64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%d MiB", n)
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/1024), ".0") + " GiB"
+}
+
+// StorageUnreachable is a run whose files no worker can reach.
+func StorageUnreachable(storage string, workers []string) Reason {
+	return Reason{
+		Code:   ReasonStorage,
+		Text:   fmt.Sprintf("waits for a worker that reaches the run's files (%s): %s can't", storage, strings.Join(workers, ", ")),
+		Params: map[string]any{"storage": storage, "workers": workers},
+	}
+}
+
+// OneShotStart is a run that waits for a one-shot worker to be started.
+func OneShotStart() Reason {
+	return Reason{Code: ReasonOneShotStart, Text: "waits for a one-shot worker: none is connected yet"}
+}
+
+// OneShotTaken is a run for which every one-shot worker has its run already.
+func OneShotTaken(workers []string) Reason {
+	return Reason{
+		Code:   ReasonOneShotTaken,
+		Text:   "waits for a one-shot worker: " + strings.Join(workers, ", ") + " has its run already",
+		Params: map[string]any{"workers": workers},
+	}
+}
+
+// OneShotRunID is a run for which the one-shot workers were started for others.
+func OneShotRunID(workers []string) Reason {
+	return Reason{
+		Code:   ReasonOneShotRunID,
+		Text:   "waits for a one-shot worker: " + strings.Join(workers, ", ") + " was started for another run",
+		Params: map[string]any{"workers": workers},
+	}
+}
+
+// OneShotPool is a run whose device no one-shot worker offers.
+func OneShotPool(devices []string) Reason {
+	list := strings.Join(devices, ", ")
+	return Reason{
+		Code:   ReasonOneShotPool,
+		Text:   "waits for a one-shot worker that offers " + list,
+		Params: map[string]any{"devices": devices},
 	}
 }
 

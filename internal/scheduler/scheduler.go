@@ -1,112 +1,48 @@
 // Package scheduler decides which waiting runs start now and says why the
-// others wait. Plan is a pure function of a Snapshot: no clock, no lock, no
+// others wait. Decide is a pure function of a Snapshot: no clock, no lock, no
 // I/O, and no dependence on map order. Acting on its answer is the caller's
 // part (server/runs).
 package scheduler
 
 import (
 	"container/heap"
-	"slices"
+	"strings"
 
 	"cdui/internal/run"
 )
-
-// Slot is one device on one machine; Worker is "local" for the control plane.
-type Slot struct {
-	Worker, Device string
-}
-
-// Name is what people are shown: the device, behind its worker's name when it
-// is not the server's.
-func (s Slot) Name() string {
-	if s.Worker == Local {
-		return s.Device
-	}
-	return s.Worker + "/" + s.Device
-}
-
-// Local is the worker name of the control plane's own machine.
-const Local = "local"
-
-// SlotState is how many runs a slot takes and which it holds.
-type SlotState struct {
-	Cap     int
-	Holders []string
-	// Closed says why the slot takes no further run; empty is open.
-	Closed string
-}
-
-// Waiting is one run in a FIFO.
-type Waiting struct {
-	RunID string
-	// Seq orders runs by submission, across all FIFOs.
-	Seq int64
-	// Slots are all taken at once.
-	Slots []Slot
-	// Ask, when it is set, stands for Slots: they are chosen at the start.
-	Ask *Ask
-}
-
-// Queue is one FIFO in submission order. Runs that are held or wait for other
-// runs are set aside by the caller and don't stand in it.
-type Queue struct {
-	Key     string
-	Waiting []Waiting
-}
-
-// Snapshot is all that a plan depends on. Plan reads it only.
-type Snapshot struct {
-	Slots   map[Slot]SlotState
-	Workers []Worker
-	Queues  []Queue
-}
-
-// Start is a run that starts now and the slots that it takes.
-type Start struct {
-	RunID string
-	Slots []Slot
-}
-
-// Plan is what Decide answers: the runs to start, in order, and for each key
-// that still has runs the reason why its first one waits.
-type Plan struct {
-	Starts  []Start
-	Reasons map[string]run.Reason
-}
 
 // Decide offers the head of every FIFO, across FIFOs in submission order, one
 // run at a time, until no head fits. A set whose turn has come reserves its
 // slots, so that steady traffic on one of its cards can't starve it, and since
 // reservations are taken in submission order two sets can't block each other.
-// Its cost is O((keys + starts) log keys).
+// A head that nothing could take which is there now is set aside.
+//
+// Inside one pass slots only fill up. So what a wish was refused once it is
+// refused again, and each place is looked at once for each different wish: the
+// cost grows with the number of keys, places and starts, not with that of runs.
 func Decide(s Snapshot) Plan {
-	p := pass{
-		slots:    s.Slots,
-		workers:  byName(s.Workers),
-		taken:    map[Slot][]string{},
-		reserved: map[Slot]int{},
-		plan:     Plan{Reasons: map[string]run.Reason{}},
-	}
-	for slot := range s.Slots {
-		if slot.Worker == Local {
-			p.local = append(p.local, slot.Device)
-		}
-	}
-	slices.Sort(p.local)
+	p := newPass(s)
 	var heads headHeap
 	for i, q := range s.Queues {
-		if len(q.Waiting) > 0 {
+		switch {
+		case len(q.Waiting) == 0:
+		case q.Held != nil:
+			p.plan.Reasons[q.Key] = *q.Held
+		default:
 			heads = append(heads, head{queue: i, run: q.Waiting[0]})
 		}
 	}
 	heap.Init(&heads)
 	for len(heads) > 0 {
 		h := heads[0]
-		reason, ok := p.offer(h.run)
-		if !ok {
+		switch reason, answer := p.offer(&h.run); answer {
+		case blocked:
 			p.plan.Reasons[s.Queues[h.queue].Key] = reason
 			heap.Pop(&heads)
 			continue
+		case setAside:
+			p.plan.Aside[h.run.RunID] = reason
+		case started:
 		}
 		h.next++
 		if q := s.Queues[h.queue]; h.next < len(q.Waiting) {
@@ -120,98 +56,215 @@ func Decide(s Snapshot) Plan {
 	return p.plan
 }
 
+// Explain answers for a run that isn't in line yet: whether it would start now,
+// else the reason why it would wait.
+func Explain(s Snapshot, key string, w Waiting) (run.Reason, bool) {
+	queues := make([]Queue, 0, len(s.Queues)+1)
+	mine := Queue{Key: key}
+	for _, q := range s.Queues {
+		if q.Key != key {
+			queues = append(queues, q)
+			continue
+		}
+		mine.Held = q.Held
+		for _, other := range q.Waiting {
+			if CompareWaiting(other, w) < 0 {
+				mine.Waiting = append(mine.Waiting, other)
+			}
+		}
+	}
+	mine.Waiting = append(mine.Waiting, w)
+	s.Queues = append(queues, mine)
+	plan := Decide(s)
+	for _, start := range plan.Starts {
+		if start.RunID == w.RunID {
+			return run.Reason{}, true
+		}
+	}
+	if reason, aside := plan.Aside[w.RunID]; aside {
+		return reason, false
+	}
+	if n := len(mine.Waiting); n > 1 && plan.Reasons[key].Code != run.ReasonHeld {
+		for _, ahead := range mine.Waiting[:n-1] {
+			if !plan.settles(ahead.RunID) {
+				return run.Behind(mine.Waiting[n-2].RunID, n), false
+			}
+		}
+	}
+	return plan.Reasons[key], false
+}
+
+// settles tells whether the plan starts a run or sets it aside.
+func (p Plan) settles(id string) bool {
+	for _, start := range p.Starts {
+		if start.RunID == id {
+			return true
+		}
+	}
+	_, aside := p.Aside[id]
+	return aside
+}
+
+type answer int
+
+const (
+	started answer = iota
+	blocked
+	setAside
+)
+
+// pass is one call of Decide.
 type pass struct {
-	slots    map[Slot]SlotState
-	workers  []Worker
-	local    []string
-	taken    map[Slot][]string
-	reserved map[Slot]int
-	plan     Plan
+	Snapshot
+	workers []Worker
+	local   Worker
+	context int64
+	// use is what this pass has given away of each card.
+	use    map[string]*use
+	wishes map[wish]*places
+	plan   Plan
 }
 
-// offer places w or says why it can't be placed.
-func (p *pass) offer(w Waiting) (run.Reason, bool) {
-	switch {
-	case w.Ask == nil:
-		return p.offerSlots(w)
-	case w.Ask.Worker == Any:
-		return p.offerAny(w)
+// use is what a pass has given away of one card.
+type use struct {
+	taken []Holder
+	// kept is what sets ahead keep: a number of places, memory, or the card as
+	// a whole.
+	kept    int
+	keptMiB int64
+	whole   bool
+	keeper  string
+}
+
+// wish is what distinguishes the asks of runs.
+type wish struct {
+	worker, devices, kind string
+	program               bool
+	budget                int64
+	storage               string
+}
+
+// places are the sets of slots that a wish could have, as one list of width
+// slots each; those before from have been refused in this pass.
+type places struct {
+	slots []Slot
+	width int
+	from  int
+	// none is why there are none.
+	none run.Reason
+	// refused is the answer given after the last one was refused.
+	refused *run.Reason
+	answer  answer
+}
+
+func newPass(s Snapshot) *pass {
+	p := &pass{
+		Snapshot: s, workers: byName(s.Workers), local: Worker{Name: Local, Connected: true, Devices: []string{}},
+		context: s.ContextMiB, use: map[string]*use{}, wishes: map[wish]*places{},
+		plan: Plan{Reasons: map[string]run.Reason{}, Aside: map[string]run.Reason{}},
 	}
-	return p.offerNamed(w)
-}
-
-// offerSlots offers w the slots that it names.
-func (p *pass) offerSlots(w Waiting) (run.Reason, bool) {
-	var missing, busy, holders []string
-	for _, slot := range w.Slots {
-		if _, ok := p.slots[slot]; !ok {
-			missing = append(missing, slot.Device)
+	if p.context == 0 {
+		p.context = ContextMiB
+	}
+	for slot := range s.Slots {
+		if slot.Worker == Local {
+			p.local.Devices = append(p.local.Devices, slot.Device)
 		}
 	}
-	if len(missing) > 0 {
-		return run.NoDevice(missing), false
-	}
-	full := p.full(w.Slots)
-	if slot, ok := p.closed(full); ok {
-		return run.CardUnhealthy(slot.Name(), p.slots[slot].Closed), false
-	}
-	for _, slot := range full {
-		busy = append(busy, slot.Name())
-		holders = p.addHolders(holders, slot)
-	}
-	if len(busy) > 0 {
-		if len(w.Slots) == 1 {
-			return run.SlotBusy(busy[0], holders), false
-		}
-		p.reserve(w.Slots)
-		return run.SetWaiting(busy, holders), false
-	}
-	p.take(w, w.Slots)
-	return run.Reason{}, true
+	sortDevices(p.local.Devices)
+	return p
 }
 
-// full lists those of slots that have no room.
-func (p *pass) full(slots []Slot) []Slot {
-	var out []Slot
+// offer places w, or says why it waits.
+func (p *pass) offer(w *Waiting) (run.Reason, answer) {
+	pl := p.places(w)
+	if pl.width == 0 {
+		if w.Ask.Worker != Any {
+			return pl.none, blocked
+		}
+		return pl.none, setAside
+	}
+	if pl.refused != nil {
+		return *pl.refused, pl.answer
+	}
+	for ; pl.from < len(pl.slots); pl.from += pl.width {
+		if set := pl.slots[pl.from : pl.from+pl.width]; p.refuse(w, set).kind == free {
+			p.take(w, set)
+			return run.Reason{}, started
+		}
+	}
+	reason, answer := p.verdict(w, pl)
+	pl.refused, pl.answer = &reason, answer
+	return reason, answer
+}
+
+// places gives where w could go.
+func (p *pass) places(w *Waiting) *places {
+	a := w.Ask
+	key := wish{a.Worker, strings.Join(a.Devices, ","), a.Kind, a.Program, a.BudgetMiB, a.Storage}
+	if pl := p.wishes[key]; pl != nil && !a.Pool {
+		return pl
+	}
+	pl := &places{}
+	machines, none := p.sieve(w)
+	pl.none = none
+	oneShot := false
+	for _, m := range machines {
+		oneShot = oneShot || m.OneShot != nil
+		for _, set := range a.Choices(m.Name, m.Devices) {
+			pl.slots, pl.width = append(pl.slots, set...), len(set)
+		}
+	}
+	if !oneShot && !a.Pool {
+		p.wishes[key] = pl
+	}
+	return pl
+}
+
+// verdict is the answer to a run that has no place: what keeps the likeliest
+// one from it.
+func (p *pass) verdict(w *Waiting, pl *places) (run.Reason, answer) {
+	v := verdict{ask: w.Ask}
+	for i := 0; i < len(pl.slots); i += pl.width {
+		v.add(p, p.refuse(w, pl.slots[i:i+pl.width]))
+	}
+	if v.least.kind < inUse && pl.width > 1 && w.Ask.Worker != Any {
+		p.keep(w, pl.slots[:pl.width])
+	}
+	return v.reason(), v.answer()
+}
+
+// take gives w its slots.
+func (p *pass) take(w *Waiting, slots []Slot) {
+	slots = append([]Slot(nil), slots...)
 	for _, slot := range slots {
-		state := p.slots[slot]
-		if state.Closed != "" || len(state.Holders)+len(p.taken[slot])+p.reserved[slot] >= state.Cap {
-			out = append(out, slot)
-		}
-	}
-	return out
-}
-
-// closed gives the first of slots that is closed.
-func (p *pass) closed(slots []Slot) (Slot, bool) {
-	i := slices.IndexFunc(slots, func(s Slot) bool { return p.slots[s].Closed != "" })
-	if i < 0 {
-		return Slot{}, false
-	}
-	return slots[i], true
-}
-
-func (p *pass) addHolders(holders []string, slot Slot) []string {
-	for _, id := range slices.Concat(p.slots[slot].Holders, p.taken[slot]) {
-		if !slices.Contains(holders, id) {
-			holders = append(holders, id)
-		}
-	}
-	return holders
-}
-
-// reserve keeps a set's slots from runs that were submitted later.
-func (p *pass) reserve(slots []Slot) {
-	for _, slot := range slots {
-		p.reserved[slot]++
-	}
-}
-
-func (p *pass) take(w Waiting, slots []Slot) {
-	for _, slot := range slots {
-		p.taken[slot] = append(p.taken[slot], w.RunID)
+		u := p.used(p.CardOf(slot))
+		u.taken = append(u.taken, Holder{RunID: w.RunID, Slot: slot, BudgetMiB: w.Ask.BudgetMiB})
 	}
 	p.plan.Starts = append(p.plan.Starts, Start{RunID: w.RunID, Slots: slots})
+}
+
+// keep reserves a set's slots against runs that were submitted later.
+func (p *pass) keep(w *Waiting, slots []Slot) {
+	for _, slot := range slots {
+		u := p.used(p.CardOf(slot))
+		u.kept++
+		u.keeper = w.RunID
+		if w.Ask.BudgetMiB == 0 {
+			u.whole = true
+		} else {
+			u.keptMiB += w.Ask.BudgetMiB + p.context
+		}
+	}
+}
+
+func (p *pass) used(card string) *use {
+	u := p.use[card]
+	if u == nil {
+		u = &use{}
+		p.use[card] = u
+	}
+	return u
 }
 
 type head struct {

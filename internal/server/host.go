@@ -58,11 +58,14 @@ func (s *server) Status(ctx context.Context) api.ServerStatus {
 		Isolation: s.host.Isolation(), Running: executing, Waiting: queued,
 		Devices: []api.Device{}, Problems: s.Problems(ctx),
 	}
-	slots := s.runs.Slots(scheduler.Local)
+	slots := s.runs.Standings(scheduler.Local)
 	for _, d := range s.inventory() {
 		slot := slots[d.Device]
-		runs := append([]string{}, slot.Holders...)
-		st.Devices = append(st.Devices, api.Device{Device: d, Slots: api.Slots{Cap: slot.Cap, Used: len(runs)}, Runs: runs})
+		runs := []string{}
+		for _, h := range slot.Holders {
+			runs = append(runs, h.RunID)
+		}
+		st.Devices = append(st.Devices, api.Device{Device: d, Slots: api.Slots{Cap: slot.Limit, Used: len(runs)}, Runs: runs})
 	}
 	return st
 }

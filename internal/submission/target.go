@@ -35,13 +35,17 @@ type Worker struct {
 	RecordsOutputs bool
 }
 
-// AskOf gives the place that a run with a target asks for; nil is this machine.
-func AskOf(o run.Options, program graph.Program) *scheduler.Ask {
+// AskOf gives the place that a run asks for. Of a run for this machine that is
+// devices, which were resolved when it was submitted.
+func AskOf(o run.Options, devices []string, program graph.Program) *scheduler.Ask {
 	t := o.Target
 	if t.Local() {
-		return nil
+		return &scheduler.Ask{Worker: scheduler.Local, Devices: devices, Program: true}
 	}
-	ask := &scheduler.Ask{Worker: t.Worker, Program: program.Script != nil || program.Command != nil}
+	ask := &scheduler.Ask{
+		Worker: t.Worker, Program: program.Script != nil || program.Command != nil,
+		BudgetMiB: t.BudgetMiB(), Pool: t.Pool != "",
+	}
 	switch concrete := o.Device == device.CPU || strings.Contains(o.Device, ":"); {
 	case len(t.Devices) > 0:
 		ask.Devices = t.Devices
@@ -55,10 +59,14 @@ func AskOf(o run.Options, program graph.Program) *scheduler.Ask {
 
 // key is the queue of runs that ask for the same place.
 func key(ask *scheduler.Ask) string {
+	wanted := ask.Kind
 	if len(ask.Devices) > 0 {
-		return ask.Worker + "/" + strings.Join(ask.Devices, ",")
+		wanted = strings.Join(ask.Devices, ",")
 	}
-	return ask.Worker + "/" + ask.Kind
+	if ask.Worker == scheduler.Local {
+		return wanted
+	}
+	return ask.Worker + "/" + wanted
 }
 
 // target checks a run that may execute on a worker, or refuses what could
@@ -78,7 +86,7 @@ func (c *Checked) target(m Machines) error {
 	if err := c.best(m); err != nil {
 		return err
 	}
-	ask := AskOf(*o, c.Program)
+	ask := AskOf(*o, nil, c.Program)
 	if o.Target.Worker == scheduler.Any {
 		if !m.offer(*ask) {
 			return api.Errorf(api.Invalid, "no machine that this control plane knows offers %s to a run for any worker; it offers %s",
@@ -123,7 +131,7 @@ func (c *Checked) best(m Machines) error {
 
 // offer tells whether a machine that is known could give what ask asks for.
 func (m Machines) offer(ask scheduler.Ask) bool {
-	if len(ask.LocalChoices(m.Local.Names())) > 0 {
+	if len(ask.Choices(scheduler.Local, m.Local.Names())) > 0 && ask.Worker == scheduler.Any {
 		return true
 	}
 	for name, w := range m.Workers {
@@ -188,7 +196,7 @@ func settingsFit(m Machines, o run.Options, wanted string) error {
 		return err
 	}
 	o.Device = wanted
-	if wanted == "" || wanted == "auto" || m.offer(*AskOf(o, graph.Program{})) {
+	if wanted == "" || wanted == "auto" || m.offer(*AskOf(o, nil, graph.Program{})) {
 		return nil
 	}
 	return fmt.Errorf("nothing offers %s", wanted)

@@ -10,6 +10,7 @@ import (
 	"cdui/internal/api"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
+	"cdui/internal/scheduler"
 	"cdui/internal/store"
 )
 
@@ -47,7 +48,7 @@ func (s *Service) place(e *entry) {
 		RequireActive: true,
 		Patch:         &store.Patch{Status: &status, Attempt: &attempt},
 	}
-	e.placement(change.Patch)
+	s.placement(e, change.Patch)
 	s.mu.Unlock()
 	if row.StartedAt == nil {
 		change.Patch.StartedAt = &started
@@ -158,7 +159,7 @@ func (s *Service) NeverStarted(ctx context.Context, runID string, attempt int) e
 		return ErrGone
 	}
 	patch := &store.Patch{Status: &next}
-	if e.ask != nil {
+	if e.ask != nil && e.ask.Worker != scheduler.Local {
 		nowhere := ""
 		patch.WorkerID, patch.Devices = &nowhere, append([]string{}, e.ask.Devices...)
 	}

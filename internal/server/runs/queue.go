@@ -1,8 +1,6 @@
 package runs
 
 import (
-	"slices"
-
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
 	"cdui/internal/server/runs/fifo"
@@ -56,7 +54,12 @@ func (s *Service) join(e *entry) {
 		q = &fifo.Queue{}
 		s.queues[e.row.QueueKey] = q
 	}
-	q.Insert(scheduler.Waiting{RunID: e.row.ID, Seq: e.row.Seq, Slots: e.slots, Ask: e.ask})
+	q.Insert(e.line())
+}
+
+// line is how a run stands in its FIFO.
+func (e *entry) line() scheduler.Waiting {
+	return scheduler.Waiting{RunID: e.row.ID, Seq: e.row.Seq, Priority: e.row.Options.Priority, Ask: e.ask}
 }
 
 // dequeue takes a run out of its FIFO. The caller holds mu.
@@ -65,30 +68,31 @@ func (s *Service) dequeue(e *entry) {
 	if q == nil {
 		return
 	}
-	q.Remove(e.row.Seq)
-	if len(q.Waiting) == 0 {
+	q.Remove(e.line())
+	if q.Len() == 0 {
 		delete(s.queues, e.row.QueueKey)
 		delete(s.reasons, e.row.QueueKey)
 	}
 }
 
-func (s *Service) take(e *entry) {
-	for _, slot := range e.slots {
-		state := s.slots[slot]
-		if state.Cap == 0 {
-			state.Cap = s.cfg.Limits.Cap(slot)
-		}
-		state.Holders = append(slices.Clip(state.Holders), e.row.ID)
-		s.slots[slot] = state
+// reconsider puts the runs that were set aside back in line. The caller holds
+// mu and plans then.
+func (s *Service) reconsider() {
+	for _, q := range s.queues {
+		q.Rejoin()
 	}
 }
 
-func (s *Service) release(e *entry) {
-	for _, slot := range e.slots {
-		state := s.slots[slot]
-		state.Holders = slices.DeleteFunc(slices.Clone(state.Holders), func(id string) bool { return id == e.row.ID })
-		s.slots[slot] = state
+func (s *Service) release(e *entry) { s.fleet.Release(e.row.ID, e.slots) }
+
+// snapshot is what the scheduler needs to know. The caller holds mu.
+func (s *Service) snapshot() scheduler.Snapshot {
+	snapshot := s.fleet.Snapshot()
+	snapshot.Queues = make([]scheduler.Queue, 0, len(s.queues))
+	for key, q := range s.queues {
+		snapshot.Queues = append(snapshot.Queues, scheduler.Queue{Key: key, Waiting: q.Waiting})
 	}
+	return snapshot
 }
 
 // schedule plans and starts what may start.
@@ -98,17 +102,17 @@ func (s *Service) schedule() {
 	if s.closed || len(s.queues) == 0 {
 		return
 	}
-	snapshot := scheduler.Snapshot{Slots: s.slots, Workers: s.schedulable(), Queues: make([]scheduler.Queue, 0, len(s.queues))}
-	for key, q := range s.queues {
-		snapshot.Queues = append(snapshot.Queues, scheduler.Queue{Key: key, Waiting: q.Waiting})
-	}
-	plan := scheduler.Decide(snapshot)
+	plan := scheduler.Decide(s.snapshot())
 	s.reasons = plan.Reasons
+	for id, why := range plan.Aside {
+		e := s.runs[id]
+		s.queues[e.row.QueueKey].SetAside(e.line(), why)
+	}
 	for _, start := range plan.Starts {
 		e := s.runs[start.RunID]
 		s.dequeue(e)
 		e.settle(start.Slots)
-		s.take(e)
+		s.fleet.Take(e.row.ID, e.slots, e.ask.BudgetMiB)
 		e.phase = placing
 		s.wg.Go(func() { s.place(e) })
 	}

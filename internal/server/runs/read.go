@@ -54,19 +54,22 @@ func (s *Service) waitsFor(e *entry) (*int, *run.Reason) {
 	if q == nil {
 		return nil, nil
 	}
-	i, there := q.Index(e.row.Seq)
+	position, ahead, there := q.Position(e.line())
 	if !there {
 		return nil, nil
 	}
-	position := i + 1
-	if i > 0 {
-		reason := run.Behind(q.Waiting[i-1].RunID, position)
-		return &position, &reason
+	reason, ok := q.Reasons[e.row.ID]
+	switch {
+	case ok:
+	case ahead != "":
+		reason, ok = run.Behind(ahead, position), true
+	default:
+		reason, ok = s.reasons[e.row.QueueKey]
 	}
-	if reason, ok := s.reasons[e.row.QueueKey]; ok {
-		return &position, &reason
+	if !ok {
+		return &position, nil
 	}
-	return &position, nil
+	return &position, &reason
 }
 
 // Queue lists every queue key that has runs, by name, and every slot's key.
@@ -74,13 +77,14 @@ func (s *Service) Queue() api.Queue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	keys := map[string]*api.QueueKey{}
+	caps := scheduler.KeyCaps(s.fleet.Snapshot())
 	key := func(name string) *api.QueueKey {
 		if keys[name] == nil {
-			keys[name] = &api.QueueKey{Key: name, Cap: s.keyCap(name), Running: []api.QueueEntry{}, Waiting: []api.QueueEntry{}}
+			keys[name] = &api.QueueKey{Key: name, Cap: caps(name), Running: []api.QueueEntry{}, Waiting: []api.QueueEntry{}}
 		}
 		return keys[name]
 	}
-	for slot := range s.slots {
+	for _, slot := range s.fleet.Slots() {
 		key(slot.Name())
 	}
 	aside := map[string][]*entry{}
@@ -95,10 +99,12 @@ func (s *Service) Queue() api.Queue {
 	}
 	for name, q := range s.queues {
 		k := key(name)
-		for _, w := range q.Waiting {
+		line := slices.Concat(q.Waiting, q.Aside)
+		slices.SortFunc(line, scheduler.CompareWaiting)
+		for i, w := range line {
 			e := s.runs[w.RunID]
-			position, reason := s.waitsFor(e)
-			k.Waiting = append(k.Waiting, api.QueueEntry{RunID: w.RunID, Name: e.row.Title(), Status: e.row.Status, Position: *position, Reason: reason})
+			_, reason := s.waitsFor(e)
+			k.Waiting = append(k.Waiting, api.QueueEntry{RunID: w.RunID, Name: e.row.Title(), Status: e.row.Status, Position: i + 1, Reason: reason})
 		}
 	}
 	for name, entries := range aside {
@@ -117,23 +123,12 @@ func (s *Service) Queue() api.Queue {
 	return out
 }
 
-// keyCap is how many runs of one key may execute at once. The caller holds mu.
-func (s *Service) keyCap(name string) int {
-	return scheduler.Room(scheduler.Snapshot{Slots: s.slots, Workers: s.schedulable()}, name)
-}
-
-// Slots tells what each device of a machine takes and holds; the control
+// Standings tells what each device of a machine takes and holds; the control
 // plane's own is scheduler.Local.
-func (s *Service) Slots(worker string) map[string]scheduler.SlotState {
+func (s *Service) Standings(machine string) map[string]scheduler.Standing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := map[string]scheduler.SlotState{}
-	for slot, state := range s.slots {
-		if slot.Worker == worker {
-			out[slot.Device] = state
-		}
-	}
-	return out
+	return scheduler.Standings(s.fleet.Snapshot(), machine)
 }
 
 // Counts gives how many runs execute and how many wait.

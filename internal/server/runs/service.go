@@ -18,6 +18,7 @@ import (
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
 	"cdui/internal/server/runs/fifo"
+	"cdui/internal/server/runs/fleet"
 	"cdui/internal/store"
 	"cdui/internal/submission"
 )
@@ -126,7 +127,7 @@ type Service struct {
 	closed bool
 	runs   map[string]*entry
 	queues map[string]*fifo.Queue
-	slots  map[scheduler.Slot]scheduler.SlotState
+	fleet  *fleet.Fleet
 	// workers are all that runs may name.
 	workers map[string]WorkerState
 	// reasons says for each key why its head waits; from the last plan.
@@ -148,10 +149,10 @@ const (
 type entry struct {
 	row     run.Row
 	program graph.Program
-	// slots are those that the run holds, or will. A run with an ask has none
-	// until it is placed.
-	slots []scheduler.Slot
+	// ask is the place that the run wants, nil in the interactive lane, which
+	// takes none; slots are those that it holds.
 	ask   *scheduler.Ask
+	slots []scheduler.Slot
 	phase phase
 	// aside is why a waiting run doesn't stand in its queue.
 	aside *run.Reason
@@ -194,7 +195,7 @@ func New(cfg Config) *Service {
 	return &Service{
 		cfg: cfg, log: cfg.Logger, ctx: ctx, stop: stop,
 		runs: map[string]*entry{}, queues: map[string]*fifo.Queue{},
-		slots: map[scheduler.Slot]scheduler.SlotState{}, workers: map[string]WorkerState{}, reasons: map[string]run.Reason{},
+		fleet: fleet.New(cfg.Limits), workers: map[string]WorkerState{}, reasons: map[string]run.Reason{},
 		dependents: map[string]map[string]bool{},
 	}
 }
@@ -272,10 +273,7 @@ func (s *Service) adopt(row run.Row) (*entry, error) {
 		e.cancel = &cancelOrder{grace: s.cfg.Grace}
 	}
 	if !e.interactive() {
-		e.ask = submission.AskOf(row.Options, program)
-		if e.ask == nil || row.Status != run.Queued {
-			e.slots = scheduler.SlotsOf(machine(row), row.Devices)
-		}
+		e.ask = submission.AskOf(row.Options, row.Devices, program)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,7 +284,13 @@ func (s *Service) adopt(row run.Row) (*entry, error) {
 	}
 	e.phase = executing
 	e.pid = pidIn(row.Facts)
-	s.take(e)
+	if e.ask != nil {
+		e.slots = scheduler.SlotsOf(machine(row), row.Devices)
+		for _, at := range e.slots {
+			s.fleet.Adopt(at, resumed(row.Facts, at.Device))
+		}
+		s.fleet.Take(row.ID, e.slots, e.ask.BudgetMiB)
+	}
 	return e, nil
 }
 
@@ -322,7 +326,7 @@ func pidIn(facts json.RawMessage) int {
 // job hands out a run with its secrets back in place. The caller holds mu.
 func (s *Service) job(e *entry) (Job, error) {
 	job := Job{Row: e.row, Program: e.program, Grace: s.cfg.Grace, Inputs: e.inputs}
-	if e.ask != nil && len(e.row.Devices) > 0 {
+	if e.ask != nil {
 		job.Row.Options.Device = e.row.Devices[0] // which of its kind it got
 	}
 	var err error
@@ -332,24 +336,23 @@ func (s *Service) job(e *entry) (Job, error) {
 	return job, nil
 }
 
-// RefreshDevices makes slots of the machine's present devices. A device that
-// went away keeps its slot while a run holds it.
+// RefreshDevices takes in the machine's present devices.
 func (s *Service) RefreshDevices() {
 	inv := s.cfg.Devices()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for slot, state := range s.slots {
-		if slot.Worker == scheduler.Local && !inv.Has(slot.Device) && len(state.Holders) == 0 {
-			delete(s.slots, slot)
-		}
+	s.setMachine(scheduler.Local, fleet.Machine{Inventory: inv, Connected: true, SameMachine: true})
+}
+
+// setMachine takes in how a machine is and tells whether that may let a run
+// start. When what it could take has changed, runs that were set aside are
+// looked at again. The caller holds mu.
+func (s *Service) setMachine(name string, m fleet.Machine) bool {
+	change := s.fleet.Set(name, m)
+	if change.Capacity {
+		s.reconsider()
 	}
-	ill := inv.Ill()
-	for _, d := range inv {
-		slot := scheduler.Slot{Worker: scheduler.Local, Device: d.Device}
-		state := s.slots[slot]
-		state.Cap, state.Closed = s.cfg.Limits.Cap(slot), ill[d.Device]
-		s.slots[slot] = state
-	}
+	return change.Room
 }
 
 // DevicesChanged refreshes the slots and plans anew.

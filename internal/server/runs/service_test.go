@@ -225,7 +225,7 @@ func (w *world) events(id string) []string {
 	return out
 }
 
-func (w *world) used(d string) int { return len(w.svc.Slots(scheduler.Local)[d].Holders) }
+func (w *world) used(d string) int { return len(w.svc.Standings(scheduler.Local)[d].Holders) }
 
 // SCHED-01, SCHED-06, D.2, E: the queue position counts within the run's own key.
 func TestFIFOWithACap(t *testing.T) {

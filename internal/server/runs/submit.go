@@ -11,7 +11,6 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/run"
-	"cdui/internal/scheduler"
 	"cdui/internal/store"
 	"cdui/internal/submission"
 )
@@ -40,7 +39,7 @@ func (s *Service) Call(ctx context.Context, user string, req api.SubmitRequest, 
 		return api.SubmitReply{}, err
 	}
 	e.row.User = user
-	e.row.Options.Lane, e.slots = submission.Interactive, nil
+	e.row.Options.Lane, e.ask = submission.Interactive, nil
 	replies, err := s.accept(ctx, []*entry{e})
 	if err != nil {
 		return api.SubmitReply{}, err
@@ -173,9 +172,7 @@ func (s *Service) prepare(ctx context.Context, req api.SubmitRequest, inputs map
 	row.ID, row.Status, row.CreatedAt = newID(), run.Queued, now()
 	e := &entry{row: row, program: checked.Program, vault: checked.Vault, inputs: inputs}
 	if !e.interactive() {
-		if e.ask = submission.AskOf(row.Options, checked.Program); e.ask == nil {
-			e.slots = scheduler.SlotsOf(scheduler.Local, row.Devices)
-		}
+		e.ask = submission.AskOf(row.Options, row.Devices, checked.Program)
 	}
 	return e, nil
 }

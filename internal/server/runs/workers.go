@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"cdui/internal/protocol"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
+	"cdui/internal/server/runs/fleet"
 	"cdui/internal/server/runs/journal"
 	"cdui/internal/store"
 	"cdui/internal/submission"
@@ -16,21 +18,24 @@ import (
 
 // WorkerState is what placing and refusing runs needs to know of a worker.
 type WorkerState struct {
-	// Connected workers take runs unless they drain.
-	Connected, Draining bool
-	// Ill says what is wrong with the devices that take no runs, by name.
-	Ill map[string]string
+	fleet.Machine
 	submission.Worker
 }
 
 // SetWorker takes in how a worker is now and plans anew. A worker is known, so
 // that runs may name it, from the first call on.
 func (s *Service) SetWorker(name string, w WorkerState) {
+	if w.Inventory != nil {
+		w.Devices = w.Inventory.Names()
+	}
+	w.Worker.Incomplete = w.Machine.Incomplete
 	s.mu.Lock()
 	s.workers[name] = w
-	s.refreshWorker(name)
+	plan := s.setMachine(name, w.Machine)
 	s.mu.Unlock()
-	s.schedule()
+	if plan {
+		s.schedule()
+	}
 }
 
 // RemoveWorker forgets a worker: runs that wait for it by name fail. Those that
@@ -38,7 +43,8 @@ func (s *Service) SetWorker(name string, w WorkerState) {
 func (s *Service) RemoveWorker(ctx context.Context, name string) error {
 	s.mu.Lock()
 	delete(s.workers, name)
-	s.refreshWorker(name)
+	s.fleet.Remove(name)
+	s.reconsider()
 	var stranded []*entry
 	for _, e := range s.runs {
 		if e.phase == waiting && e.ask != nil && e.ask.Worker == name {
@@ -96,32 +102,6 @@ func (s *Service) machines() submission.Machines {
 	return m
 }
 
-// refreshWorker makes slots of a worker's devices. A device that went away
-// keeps its slot while a run holds it. The caller holds mu.
-func (s *Service) refreshWorker(name string) {
-	devices, ill := s.workers[name].Devices, s.workers[name].Ill
-	for slot, state := range s.slots {
-		if slot.Worker == name && len(state.Holders) == 0 && !slices.Contains(devices, slot.Device) {
-			delete(s.slots, slot)
-		}
-	}
-	for _, d := range devices {
-		slot := scheduler.Slot{Worker: name, Device: d}
-		state := s.slots[slot]
-		state.Cap, state.Closed = s.cfg.Limits.Cap(slot), ill[d]
-		s.slots[slot] = state
-	}
-}
-
-// schedulable lists the workers for the scheduler. The caller holds mu.
-func (s *Service) schedulable() []scheduler.Worker {
-	out := make([]scheduler.Worker, 0, len(s.workers))
-	for name, w := range s.workers {
-		out = append(out, scheduler.Worker{Name: name, Connected: w.Connected, Draining: w.Draining, Devices: w.Devices, Incomplete: w.Incomplete})
-	}
-	return out
-}
-
 // executor gives the executor of the machine that a run was placed on.
 func (s *Service) executor(worker string) Executor {
 	if worker == "" || s.cfg.Workers == nil {
@@ -138,13 +118,9 @@ func machine(row run.Row) string {
 	return row.WorkerID
 }
 
-// settle gives a run that asked for a place the one that it got. The caller
-// holds mu.
+// settle gives a run the place that it got. The caller holds mu.
 func (e *entry) settle(slots []scheduler.Slot) {
 	e.slots = slots
-	if e.ask == nil {
-		return
-	}
 	e.row.WorkerID = ""
 	if w := slots[0].Worker; w != scheduler.Local {
 		e.row.WorkerID = w
@@ -158,17 +134,53 @@ func (e *entry) settle(slots []scheduler.Slot) {
 // unsettle takes the place back. The caller holds mu.
 func (e *entry) unsettle() {
 	if e.ask != nil {
-		e.slots, e.row.WorkerID, e.row.Devices = nil, "", slices.Clone(e.ask.Devices)
+		e.slots, e.row.WorkerID, e.row.Devices = nil, "", append([]string{}, e.ask.Devices...)
 	}
 }
 
-// placement is what the row keeps of where a run is.
-func (e *entry) placement(p *store.Patch) {
-	if e.ask == nil {
+// resume is what a row keeps of a place on a worker, so that the run counts on
+// its cards before the worker has returned.
+type resume struct {
+	Slots []resumeSlot `json:"slots"`
+}
+
+type resumeSlot struct {
+	Device string `json:"device"`
+	Card   string `json:"card"`
+}
+
+// placement is what the row keeps of where a run is. The caller holds mu.
+func (s *Service) placement(e *entry, p *store.Patch) {
+	if e.ask == nil || e.ask.Worker == scheduler.Local {
 		return
 	}
 	worker := e.row.WorkerID
 	p.WorkerID, p.Devices = &worker, append([]string{}, e.row.Devices...)
+	if worker == "" {
+		return
+	}
+	var r resume
+	for _, at := range e.slots {
+		r.Slots = append(r.Slots, resumeSlot{Device: at.Device, Card: s.fleet.Card(at)})
+	}
+	e.row.Facts = journal.With(e.row.Facts, "worker_resume", r)
+	p.Facts = e.row.Facts
+}
+
+// resumed names the card behind a device of a run, as its row keeps it.
+func resumed(facts json.RawMessage, device string) string {
+	var f struct {
+		Resume resume `json:"worker_resume"`
+	}
+	if json.Unmarshal(facts, &f) != nil {
+		return ""
+	}
+	for _, at := range f.Resume.Slots {
+		if at.Device == device {
+			return at.Card
+		}
+	}
+	return ""
 }
 
 // Late keeps how a run ended on its worker after the service had given it up.

@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"cdui/internal/api"
+	"cdui/internal/device"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
 	"cdui/internal/server/runs"
-	"cdui/internal/submission"
+	"cdui/internal/server/runs/fleet"
 )
 
 func on(worker string, devices ...string) map[string]any {
@@ -26,7 +27,17 @@ func on(worker string, devices ...string) map[string]any {
 }
 
 func online(devices ...string) runs.WorkerState {
-	return runs.WorkerState{Connected: true, Worker: submission.Worker{Devices: devices}}
+	state := offline(devices...)
+	state.Connected = true
+	return state
+}
+
+func offline(devices ...string) runs.WorkerState {
+	var inv device.Inventory
+	for _, d := range devices {
+		inv = append(inv, device.Device{Device: d, Kind: device.Kind(d), Index: device.Index(d)})
+	}
+	return runs.WorkerState{Machine: fleet.Machine{Inventory: inv}}
 }
 
 func (w *world) untilAway(id string) runs.Job {
@@ -64,7 +75,7 @@ func TestAWorkersRunIsPlacedThere(t *testing.T) {
 	if v := w.view(c); v.WorkerID != "box" || !slices.Equal(v.Devices, []string{"cuda:0"}) {
 		t.Errorf("its row names %s %v", v.WorkerID, v.Devices)
 	}
-	if holders := w.svc.Slots("box")["cuda:0"].Holders; !slices.Equal(holders, []string{c}) {
+	if holders := w.svc.Standings("box")["cuda:0"].Holders; len(holders) != 1 || holders[0].RunID != c {
 		t.Errorf("box/cuda:0 is held by %v", holders)
 	}
 }
@@ -79,7 +90,7 @@ func TestSubmitsForWorkersThatCanNeverStart(t *testing.T) {
 		}
 	}
 	refused(on("box"), "no workers are enrolled")
-	w.svc.SetWorker("box", runs.WorkerState{Worker: submission.Worker{Devices: []string{"cpu", "cuda:0"}}})
+	w.svc.SetWorker("box", offline("cpu", "cuda:0"))
 	w.svc.SetWorker("new", runs.WorkerState{})
 	refused(on("nope"), "there are box, new")
 	refused(on("box", "cuda:3"), "box has no cuda:3; it offers cpu, cuda:0")
@@ -130,9 +141,9 @@ func TestLinkLostAndBack(t *testing.T) {
 	if err := w.svc.LinkLost(ctx, id, job.Row.Attempt, lost(protocol.CodeWorkerDisconnected)); err != nil {
 		t.Fatal(err)
 	}
-	w.svc.SetWorker("box", runs.WorkerState{Worker: submission.Worker{Devices: []string{"cuda:0"}}})
-	if v := w.view(id); v.Status != run.Disconnected || !v.Active || len(w.svc.Slots("box")["cuda:0"].Holders) != 1 {
-		t.Errorf("out of sight: %s, held by %v", v.Status, w.svc.Slots("box"))
+	w.svc.SetWorker("box", offline("cuda:0"))
+	if v := w.view(id); v.Status != run.Disconnected || !v.Active || len(w.svc.Standings("box")["cuda:0"].Holders) != 1 {
+		t.Errorf("out of sight: %s, held by %v", v.Status, w.svc.Standings("box"))
 	}
 	if row, err := w.st.Run(ctx, id); err != nil || row.Status != run.Disconnected {
 		t.Errorf("stored as %s, %v", row.Status, err)
@@ -196,7 +207,7 @@ func TestR04CancelOfADisconnectedRun(t *testing.T) {
 			if err != nil || !reply.Cancelled || reply.Status != run.Disconnected {
 				t.Fatalf("cancel: %+v, %v", reply, err)
 			}
-			if v := w.view(id); v.StoppingDeadline != nil || v.CancelRequestedAt == nil || len(w.svc.Slots("box")["cuda:0"].Holders) != 1 {
+			if v := w.view(id); v.StoppingDeadline != nil || v.CancelRequestedAt == nil || len(w.svc.Standings("box")["cuda:0"].Holders) != 1 {
 				t.Errorf("waits to be cancelled: %+v", v)
 			}
 			if err := end(w, id, job.Row.Attempt); err != nil {
@@ -248,7 +259,7 @@ func TestPlacedInVainGoesBackInLine(t *testing.T) {
 	w.away.mu.Unlock()
 	id := w.submit(on("box"))
 	eventually(t, "a second try", func() bool { return w.view(id).Attempt >= 2 })
-	w.svc.SetWorker("box", runs.WorkerState{Worker: submission.Worker{Devices: []string{"cpu"}}})
+	w.svc.SetWorker("box", offline("cpu"))
 	eventually(t, "waiting", func() bool {
 		v := w.view(id)
 		return v.Status == run.Queued && v.QueueReasonCode == run.ReasonWorkerOffline && v.WorkerID == ""

@@ -85,9 +85,9 @@ func (w *watcher) all() []string {
 	return slices.Clone(w.told)
 }
 
-func (w *watcher) SetWorker(string, runs.WorkerState)          {}
-func (w *watcher) RemoveWorker(context.Context, string) error  { return nil }
-func (w *watcher) Slots(string) map[string]scheduler.SlotState { return nil }
+func (w *watcher) SetWorker(string, runs.WorkerState)             {}
+func (w *watcher) RemoveWorker(context.Context, string) error     { return nil }
+func (w *watcher) Standings(string) map[string]scheduler.Standing { return nil }
 
 func (w *watcher) LinkLost(_ context.Context, id string, _ int, l runs.Link) error {
 	w.note("lost " + id + " " + l.Reason.Code)

@@ -80,14 +80,11 @@ func (r *Registry) heartbeat(s *session, h *protocol.Heartbeat) error {
 	}
 	w.lastSeen = time.Now()
 	changed := !reflect.DeepEqual(w.devices.Names(), h.Devices.Names()) || !reflect.DeepEqual(w.devices.Ill(), h.Devices.Ill())
-	drains := w.selfDraining != h.Draining
 	w.devices, w.selfDraining = h.Devices, h.Draining
 	if changed {
 		r.save(w)
 	}
-	if changed || drains {
-		r.tell(w)
-	}
+	r.tell(w)
 	return nil
 }
 

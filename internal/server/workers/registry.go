@@ -18,6 +18,7 @@ import (
 	"cdui/internal/protocol"
 	"cdui/internal/scheduler"
 	"cdui/internal/server/runs"
+	"cdui/internal/server/runs/fleet"
 	"cdui/internal/server/workers/admit"
 	"cdui/internal/server/workers/assign"
 	"cdui/internal/server/workers/conn"
@@ -46,7 +47,7 @@ type Enroller interface {
 type Placer interface {
 	SetWorker(name string, w runs.WorkerState)
 	RemoveWorker(ctx context.Context, name string) error
-	Slots(worker string) map[string]scheduler.SlotState
+	Standings(worker string) map[string]scheduler.Standing
 }
 
 // Config is what a Registry is made of. Store, Catalog, Assign, Version and
@@ -255,12 +256,12 @@ func (r *Registry) tell(w *worker) {
 	if !w.listed || r.placer == nil {
 		return
 	}
-	state := runs.WorkerState{Connected: w.session != nil && w.session.settled, Draining: w.isDraining()}
-	if w.devices != nil {
-		state.Devices, state.Ill = w.devices.Names(), w.devices.Ill()
-	}
-	state.Incomplete = w.incomplete
+	state := runs.WorkerState{Machine: fleet.Machine{
+		Inventory: w.devices, Connected: w.session != nil && w.session.settled, Draining: w.isDraining(),
+		Incomplete: w.incomplete, MachineID: w.known.MachineID, SameMachine: w.sameMachine,
+	}}
 	if w.hello != nil {
+		state.MachineID = w.hello.MachineID
 		state.RecordsOutputs = w.hello.Capabilities.Has(protocol.CapRecordOutputs)
 		if w.hello.Catalog != nil {
 			state.Types = w.hello.Catalog.Types

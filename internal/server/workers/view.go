@@ -84,16 +84,20 @@ func (r *Registry) view(w *worker, here map[string]string) api.Worker {
 		}
 		v.Catalog = differences(h.Catalog, here)
 	}
-	var slots map[string]scheduler.SlotState
+	var slots map[string]scheduler.Standing
 	if r.placer != nil {
-		slots = r.placer.Slots(w.name)
+		slots = r.placer.Standings(w.name)
 	}
 	for _, d := range w.devices {
 		slot := slots[d.Device]
-		v.Devices = append(v.Devices, api.WorkerDevice{
-			Device: d, Slots: api.WorkerSlots{Slots: api.Slots{Cap: slot.Cap, Used: len(slot.Holders)}, LimitedBy: w.name},
-			Runs: append([]string{}, slot.Holders...), SameCard: []string{}, Strangers: "ignore",
-		})
+		dev := api.WorkerDevice{
+			Device: d, Slots: api.WorkerSlots{Slots: api.Slots{Cap: slot.Limit, Used: len(slot.Holders)}, LimitedBy: slot.LimitedBy},
+			Runs: []string{}, SameCard: append([]string{}, slot.SameCard...), Shared: slot.Shared, Strangers: "ignore",
+		}
+		for _, h := range slot.Holders {
+			dev.Runs = append(dev.Runs, h.RunID)
+		}
+		v.Devices = append(v.Devices, dev)
 	}
 	return v
 }

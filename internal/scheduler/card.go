@@ -1,0 +1,200 @@
+package scheduler
+
+import (
+	"slices"
+	"strings"
+
+	"cdui/internal/device"
+	"cdui/internal/run"
+)
+
+// refusal is why a place is not free for a run.
+type refusal struct {
+	kind refusalKind
+	// slots are those that refuse, holders whoever is in the way.
+	slots   []Slot
+	holders []string
+	// keeper is the set that the place is kept for, if nobody else is in the way.
+	keeper string
+	// asked and room are memory in MiB, for short.
+	asked, room int64
+	closed      Closed
+}
+
+type refusalKind int
+
+// From the most hopeful to the hopeless.
+const (
+	free refusalKind = iota
+	busy
+	short  // of memory, while others hold some
+	filled // the run has no budget and needs the card to itself
+	inUse  // by people outside
+	closed
+	never // the card is too small
+)
+
+// maxNamed is how many runs a reason names.
+const maxNamed = 16
+
+// refuse tells why a set of slots is not free for w; its kind is free if it is.
+// Of several slots the most hopeless one counts.
+func (p *pass) refuse(w *Waiting, set []Slot) refusal {
+	var worst refusal
+	for _, slot := range set {
+		r := p.refuseOne(w, slot)
+		switch {
+		case r.kind == free:
+		case r.kind > worst.kind:
+			worst = r
+		case r.kind == worst.kind:
+			worst.slots = append(worst.slots, r.slots...)
+			worst.name(r.holders)
+		}
+	}
+	return worst
+}
+
+func (r *refusal) name(holders []string) {
+	for _, id := range holders {
+		if len(r.holders) < maxNamed && !slices.Contains(r.holders, id) {
+			r.holders = append(r.holders, id)
+		}
+	}
+}
+
+func (p *pass) refuseOne(w *Waiting, slot Slot) refusal {
+	id, card := p.card(slot)
+	u := p.use[id]
+	if u == nil {
+		u = &use{}
+	}
+	need := int64(0)
+	if w.Ask.BudgetMiB > 0 {
+		need = w.Ask.BudgetMiB + p.context
+	}
+	if total := card.Memory.TotalMiB; total > 0 && need > total {
+		return refusal{kind: never, slots: []Slot{slot}, asked: need, room: total}
+	}
+	if c := p.closed(card); c != (Closed{}) {
+		kind := closed
+		if c.Code == run.ReasonCardInUse {
+			kind = inUse
+		}
+		return refusal{kind: kind, slots: []Slot{slot}, closed: c}
+	}
+	n := len(card.Holders) + len(u.taken)
+	if !p.sharedCard(card) {
+		if limit, _ := p.limit(slot); n+u.kept < limit {
+			return refusal{}
+		}
+		return refused(busy, slot, card, u)
+	}
+	if need == 0 {
+		if n == 0 && u.kept == 0 {
+			return refusal{}
+		}
+		return refused(filled, slot, card, u)
+	}
+	room := p.unpromised(card, u.taken) - u.keptMiB
+	if u.whole {
+		room = 0
+	}
+	if need <= room {
+		return refusal{}
+	}
+	r := refused(short, slot, card, u)
+	r.asked, r.room = need, max(room, 0)
+	return r
+}
+
+func refused(kind refusalKind, slot Slot, card Card, u *use) refusal {
+	r := refusal{kind: kind, slots: []Slot{slot}, keeper: u.keeper}
+	for _, h := range slices.Concat(card.Holders, u.taken) {
+		r.name([]string{h.RunID})
+	}
+	return r
+}
+
+// unpromised is the memory that a shared card can still promise: what is
+// neither promised nor, by the driver's count, in use beyond what was promised.
+// A run without a budget leaves none.
+func (p *pass) unpromised(card Card, more []Holder) int64 {
+	total, unused := card.Memory.TotalMiB, card.Memory.FreeMiB
+	for _, holders := range [][]Holder{card.Holders, more} {
+		for _, h := range holders {
+			if h.BudgetMiB == 0 {
+				return 0
+			}
+			promised := h.BudgetMiB + p.context
+			total -= promised
+			unused -= max(0, promised-h.MeasuredMiB)
+		}
+	}
+	if !card.Memory.FreeKnown {
+		return total
+	}
+	return min(total, unused)
+}
+
+// closed tells why a card takes nothing. Cordons hold whoever put them up; what
+// a machine says of a card's state counts while it is connected.
+func (p *pass) closed(card Card) Closed {
+	for _, slot := range card.Slots {
+		if c := p.Slots[slot].Closed; c.Code == run.ReasonCordoned || c.Code != "" && p.online(slot.Worker) {
+			return c
+		}
+	}
+	return Closed{}
+}
+
+func (p *pass) online(worker string) bool {
+	m := p.machine(worker)
+	return m != nil && m.Connected
+}
+
+// sharedCard tells whether runs are admitted by memory: when every worker that
+// offers the card now shares it, and its size is known.
+func (p *pass) sharedCard(card Card) bool {
+	shared := false
+	for _, slot := range card.Slots {
+		switch {
+		case slot.Worker == Local || len(card.Slots) > 1 && !p.online(slot.Worker):
+		case !p.Slots[slot].Shared:
+			return false
+		default:
+			shared = true
+		}
+	}
+	return shared && card.Memory.TotalMiB > 0
+}
+
+// limit is how many runs a slot's card takes, and which slot says so: the least
+// of those whose machine is connected or that hold a run.
+func (p *pass) limit(slot Slot) (int, Slot) {
+	_, card := p.card(slot)
+	if len(card.Slots) < 2 {
+		return p.Slots[slot].Cap, slot
+	}
+	limit, by := 0, Slot{}
+	for _, other := range card.Slots {
+		holds := slices.ContainsFunc(card.Holders, func(h Holder) bool { return h.Slot == other })
+		if other != slot && !holds && !p.online(other.Worker) {
+			continue
+		}
+		if n := p.Slots[other].Cap; by == (Slot{}) || n < limit {
+			limit, by = n, other
+		}
+	}
+	return limit, by
+}
+
+// sortDevices puts devices into the order in which they are taken.
+func sortDevices(devices []string) {
+	slices.SortFunc(devices, func(a, b string) int {
+		if device.Kind(a) != device.Kind(b) {
+			return strings.Compare(device.Kind(a), device.Kind(b))
+		}
+		return device.Index(a) - device.Index(b)
+	})
+}
