@@ -20,6 +20,8 @@ const (
 	PathRunRerun     = "/api/runs/{id}/rerun"
 	PathRunPin       = "/api/runs/{id}/pin"
 	PathQueue        = "/api/queue"
+	PathQueueHold    = "/api/queue/hold"
+	PathQueueRelease = "/api/queue/release"
 	PathDBCheck      = "/api/db/check"
 	PathDBBackup     = "/api/db/backup"
 	PathExecution    = "/ws/execution"

@@ -40,6 +40,8 @@ type Device struct {
 	device.Device
 	Slots Slots    `json:"slots"`
 	Runs  []string `json:"runs"`
+	// Cordon says why the device takes no runs, null when it does.
+	Cordon *Problem `json:"cordon"`
 }
 
 // Slots is how many runs a device takes and holds.
@@ -71,6 +73,21 @@ type QueueKey struct {
 	Cap     int          `json:"cap"`
 	Running []QueueEntry `json:"running"`
 	Waiting []QueueEntry `json:"waiting"`
+	// Held is why nothing of the key starts, null when it does.
+	Held *run.Reason `json:"held"`
+}
+
+// QueueHoldRequest names a queue key to hold or release.
+type QueueHoldRequest struct {
+	Key  string `json:"key"`
+	Note string `json:"note,omitempty"`
+}
+
+// QueueHold tells whether a queue key is held.
+type QueueHold struct {
+	Key  string `json:"key"`
+	Note string `json:"note"`
+	Held bool   `json:"held"`
 }
 
 // QueueEntry is one run in a FIFO. Reason and what would free it are set for

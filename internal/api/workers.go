@@ -14,6 +14,7 @@ const (
 	PathWorkerDrain       = "/api/workers/{id}/drain"
 	PathWorkerUndrain     = "/api/workers/{id}/undrain"
 	PathWorkerRekey       = "/api/workers/{id}/rekey"
+	PathWorkerDevice      = "/api/workers/{id}/devices/{device}"
 	PathWorkerEnrollments = "/api/workers/enrollments"
 	PathWorkerEnroll      = "/api/workers/enroll"
 	PathTokens            = "/api/tokens"
@@ -117,8 +118,11 @@ type WorkerDevice struct {
 	Runs  []string    `json:"runs"`
 	// SameCard lists the other workers, or local, that offer the same card.
 	SameCard []string `json:"same_card"`
-	// Shared cards take several runs by their memory.
-	Shared bool `json:"shared"`
+	// Shared cards take several runs by their memory: PromisedMiB of it is
+	// promised to those that run, RoomMiB can still be.
+	Shared      bool  `json:"shared"`
+	PromisedMiB int64 `json:"promised_mib"`
+	RoomMiB     int64 `json:"room_mib"`
 	// Cordon says why the card takes no runs, null when it does.
 	Cordon *Problem `json:"cordon"`
 	// Strangers is what other people's processes on the card mean: respect,
@@ -173,4 +177,28 @@ type Token struct {
 	Role      Role       `json:"role"`
 	CreatedAt time.Time  `json:"created_at"`
 	LastUsed  *time.Time `json:"last_used"`
+}
+
+// DevicePolicyChange changes what is given of a device's policy.
+type DevicePolicyChange struct {
+	// Cap is how many runs it takes, 0 for the setting's.
+	Cap *int `json:"cap,omitempty"`
+	// Shared lets runs share a worker's card by their memory.
+	Shared *bool `json:"shared,omitempty"`
+	// Cordoned keeps runs away; Reason says why.
+	Cordoned *bool   `json:"cordoned,omitempty"`
+	Reason   *string `json:"reason,omitempty"`
+	// Strangers is respect, refuse or ignore; empty for the default.
+	Strangers *string `json:"strangers,omitempty"`
+}
+
+// DevicePolicy is what people decided of a device.
+type DevicePolicy struct {
+	Worker    string `json:"worker"`
+	Device    string `json:"device"`
+	Cap       int    `json:"cap"`
+	Shared    bool   `json:"shared"`
+	Cordoned  bool   `json:"cordoned"`
+	Reason    string `json:"reason"`
+	Strangers string `json:"strangers"`
 }

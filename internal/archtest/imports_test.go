@@ -168,9 +168,11 @@ func forbiddenChains(packages map[string]*pkg, path string, r rule) [][]string {
 // meetings lists which part of the control plane imports which other one, and
 // why it may.
 var meetings = map[string]string{
-	"local → runs":   "it implements the Executor that runs declares, in the words of runs",
-	"workers → runs": "it implements the Executor for runs on workers, and says how workers are in the words of runs",
-	"httpapi → feed": "feed is a leaf: it knows no other package and carries no payload, only that there is news",
+	"runs → execution":    "execution is the contract between it and those that carry runs out",
+	"local → execution":   "it implements the Executor of that contract",
+	"workers → execution": "it implements the Executor of that contract for runs on workers",
+	"workers → runs":      "it says how workers are in the words of runs",
+	"httpapi → feed":      "feed is a leaf: it knows no other package and carries no payload, only that there is news",
 }
 
 // TestServerPartsMeetThroughInterfaces holds the parts of the control plane

@@ -31,6 +31,7 @@ order, and why the first one waits. With a key, or with --long, every waiting ru
 has a line of its own.`,
 		Example: `  cdui queue
   cdui queue cuda:0
+  cdui queue hold box1/cuda --note 'until the paper is out'
   cdui queue --json`,
 		Args: env.Args(0, 1, "one queue key"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -40,6 +41,7 @@ has a line of its own.`,
 			return showQueue(cmd.Context(), e, o)
 		},
 	}
+	cmd.AddCommand(newQueueHold(e), newQueueRelease(e))
 	cmd.Flags().BoolVarP(&o.Long, "long", "l", false, "a line for each run")
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print one JSON document")
 	cmd.Flags().BoolVarP(&o.Quiet, "quiet", "q", false, "print the ids of waiting runs alone, in order")
@@ -116,6 +118,8 @@ func queueTable(q api.Queue, s text.Style) *text.Table {
 		}
 		if len(k.Waiting) > 0 {
 			why = reason(k.Waiting[0].Reason)
+		} else if k.Held != nil {
+			why = reason(k.Held)
 		}
 		t.Add(text.Text(k.Key, capText(k), orDash(shortIDs(k.Running)), orDash(strings.Join(waiting, ", ")), why)...)
 	}
@@ -177,4 +181,52 @@ func orDash(s string) string {
 		return text.Dash
 	}
 	return s
+}
+
+func newQueueHold(e *env.Env) *cobra.Command {
+	var note string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "hold KEY",
+		Short:   "Keep the runs of a queue from starting; what runs goes on",
+		Example: "  cdui queue hold cuda:0\n  cdui queue hold box1/cuda --note 'until the paper is out'",
+		Args:    env.Args(1, 1, "one queue key"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			h, err := e.Client().HoldQueue(cmd.Context(), args[0], note)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return e.JSON(h)
+			}
+			e.Print("the queue %s is held; cdui queue release %s lets it go", h.Key, h.Key)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&note, "note", "", "why, for those who wait")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return cmd
+}
+
+func newQueueRelease(e *env.Env) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "release KEY",
+		Short:   "Let the runs of a held queue go",
+		Example: "  cdui queue release cuda:0",
+		Args:    env.Args(1, 1, "one queue key"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			h, err := e.Client().ReleaseQueue(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return e.JSON(h)
+			}
+			e.Print("the queue %s goes on", h.Key)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return cmd
 }

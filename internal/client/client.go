@@ -165,7 +165,7 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 		}
 		body = bytes.NewReader(raw)
 	}
-	target := place.URL + strings.NewReplacer("{id}", url.PathEscape(r.id), "{name}", url.PathEscape(r.name), "{sha256}", url.PathEscape(r.name)).Replace(r.path)
+	target := place.URL + strings.NewReplacer("{id}", url.PathEscape(r.id), "{name}", url.PathEscape(r.name), "{sha256}", url.PathEscape(r.name), "{device}", url.PathEscape(r.name)).Replace(r.path)
 	if len(r.query) > 0 {
 		target += "?" + r.query.Encode()
 	}

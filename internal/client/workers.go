@@ -43,6 +43,25 @@ func (c *Client) Undrain(ctx context.Context, name string) (api.Worker, error) {
 	return out, c.call(ctx, request{method: http.MethodPost, path: api.PathWorkerUndrain, id: name}, &out)
 }
 
+// SetDevice changes what is given of a device's policy. The worker local is the
+// control plane's own machine.
+func (c *Client) SetDevice(ctx context.Context, worker, device string, change api.DevicePolicyChange) (api.DevicePolicy, error) {
+	var out api.DevicePolicy
+	return out, c.call(ctx, request{method: http.MethodPut, path: api.PathWorkerDevice, id: worker, name: device, body: change}, &out)
+}
+
+// HoldQueue keeps the runs of a queue key from starting.
+func (c *Client) HoldQueue(ctx context.Context, key, note string) (api.QueueHold, error) {
+	var out api.QueueHold
+	return out, c.call(ctx, request{method: http.MethodPost, path: api.PathQueueHold, body: api.QueueHoldRequest{Key: key, Note: note}}, &out)
+}
+
+// ReleaseQueue lets them go.
+func (c *Client) ReleaseQueue(ctx context.Context, key string) (api.QueueHold, error) {
+	var out api.QueueHold
+	return out, c.call(ctx, request{method: http.MethodPost, path: api.PathQueueRelease, body: api.QueueHoldRequest{Key: key}}, &out)
+}
+
 // RemoveWorker forgets a worker. Its runs end.
 func (c *Client) RemoveWorker(ctx context.Context, name string) error {
 	return c.call(ctx, request{method: http.MethodDelete, path: api.PathWorker, id: name}, nil)

@@ -91,6 +91,15 @@ func Held() Reason {
 	return Reason{Code: ReasonHeld, Text: "held; release it to let it queue"}
 }
 
+// KeyHeld is a run whose whole queue somebody put on hold.
+func KeyHeld(key, note string) Reason {
+	text := fmt.Sprintf("the queue %s is held", key)
+	if note != "" {
+		text += ": " + note
+	}
+	return Reason{Code: ReasonHeld, Text: text, Params: map[string]any{"key": key, "note": note}}
+}
+
 // NoDevice is a run whose device nothing offers at present.
 func NoDevice(devices []string) Reason {
 	list := strings.Join(devices, ", ")

@@ -21,7 +21,7 @@ func histories() int {
 	if n, err := strconv.Atoi(os.Getenv("CDUI_HISTORIES")); err == nil {
 		return n
 	}
-	return 3000
+	return 1000
 }
 
 // TestRandomHistories submits, ends, connects, drains, cordons and fills cards

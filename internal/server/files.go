@@ -13,8 +13,8 @@ import (
 	"cdui/internal/graph"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
+	"cdui/internal/server/execution"
 	"cdui/internal/server/files"
-	"cdui/internal/server/runs"
 	"cdui/internal/server/workers/assign"
 	"cdui/internal/store"
 	"cdui/internal/submission"
@@ -55,7 +55,7 @@ type shipper struct {
 }
 
 // Ship implements assign.Shipper.
-func (s shipper) Ship(ctx context.Context, job runs.Job, to assign.Destination, a *protocol.Assign) error {
+func (s shipper) Ship(ctx context.Context, job execution.Job, to assign.Destination, a *protocol.Assign) error {
 	if code := submission.FactsOf(job.Row).Code; code != nil {
 		return s.files.Ship(ctx, *code, a)
 	}

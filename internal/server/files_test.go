@@ -12,8 +12,8 @@ import (
 	"cdui/internal/codeset"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
+	"cdui/internal/server/execution"
 	"cdui/internal/server/files"
-	"cdui/internal/server/runs"
 	"cdui/internal/server/workers/assign"
 	"cdui/internal/store"
 	"cdui/internal/token"
@@ -103,7 +103,7 @@ func TestPeersSeeTheirOwnRunsAlone(t *testing.T) {
 // ST-01: paths of a program are named from its folder.
 func TestAProgramIsNamedFromItsFolder(t *testing.T) {
 	keeper, code := keeperWith(t, "content")
-	job := runs.Job{Row: run.Row{Facts: []byte(`{"code":{"hash":"` + code[0].Hash + `","root":"/home/ada/p"}}`)}}
+	job := execution.Job{Row: run.Row{Facts: []byte(`{"code":{"hash":"` + code[0].Hash + `","root":"/home/ada/p"}}`)}}
 	for name, c := range map[string]struct{ given, want protocol.Assign }{
 		"script": {
 			protocol.Assign{Script: &protocol.Script{Path: "/home/ada/p/sub/train.py", Cwd: "/home/ada/p"}},
@@ -133,7 +133,7 @@ func TestAProgramIsNamedFromItsFolder(t *testing.T) {
 		}
 	}
 	plain := protocol.Assign{Script: &protocol.Script{Path: "/x"}}
-	if err := (shipper{files: keeper}).Ship(t.Context(), runs.Job{}, assign.Destination{}, &plain); err != nil || plain.Code != nil || plain.Script.Path != "/x" {
+	if err := (shipper{files: keeper}).Ship(t.Context(), execution.Job{}, assign.Destination{}, &plain); err != nil || plain.Code != nil || plain.Script.Path != "/x" {
 		t.Errorf("%+v %v", plain, err)
 	}
 }

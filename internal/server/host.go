@@ -58,14 +58,18 @@ func (s *server) Status(ctx context.Context) api.ServerStatus {
 		Isolation: s.host.Isolation(), Running: executing, Waiting: queued,
 		Devices: []api.Device{}, Problems: s.Problems(ctx),
 	}
-	slots := s.runs.Standings(scheduler.Local)
+	states := s.runs.DeviceStates(scheduler.Local)
 	for _, d := range s.inventory() {
-		slot := slots[d.Device]
+		slot := states[d.Device]
 		runs := []string{}
 		for _, h := range slot.Holders {
 			runs = append(runs, h.RunID)
 		}
-		st.Devices = append(st.Devices, api.Device{Device: d, Slots: api.Slots{Cap: slot.Limit, Used: len(runs)}, Runs: runs})
+		dev := api.Device{Device: d, Slots: api.Slots{Cap: slot.Limit, Used: len(runs)}, Runs: runs}
+		if c := slot.Closed; c.Code != "" {
+			dev.Cordon = &api.Problem{Code: c.Code, Text: c.Why, Params: map[string]any{"device": d.Device}}
+		}
+		st.Devices = append(st.Devices, dev)
 	}
 	return st
 }

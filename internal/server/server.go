@@ -24,6 +24,7 @@ import (
 	"cdui/internal/server/files"
 	"cdui/internal/server/httpapi"
 	"cdui/internal/server/local"
+	"cdui/internal/server/policies"
 	"cdui/internal/server/runs"
 	"cdui/internal/server/tokens"
 	"cdui/internal/server/workers"
@@ -78,9 +79,11 @@ type server struct {
 	files   *files.Keeper
 	workers *workers.Registry
 	tokens  *tokens.Keeper
-	cards   *cards
-	catalog *catalogs.Source
-	hub     feed.Hub
+	// policies are what people decided of devices and queues.
+	policies *policies.Keeper
+	cards    *cards
+	catalog  *catalogs.Source
+	hub      feed.Hub
 
 	stopOnce   sync.Once
 	stopping   chan struct{}
@@ -136,7 +139,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	defer s.host.Close()
 	handler := httpapi.New(httpapi.Config{
-		Runs: s.runs, Host: s, Store: s.store, Feed: &s.hub, Workers: s.workers, Tokens: s.tokens, Files: s.files,
+		Runs: s.runs, Host: s, Store: s.store, Feed: &s.hub, Workers: s.workers, Tokens: s.tokens, Policies: s.policies, Files: s.files,
 		Peers: peers{roster: s.workers, ledger: s.store, files: s.files}, TokenHash: token.Hash(secret),
 		AllowedHosts: answersTo(cfg.AllowedHosts, listener.Addr()), Listen: listener.Addr().String(),
 		BodyCap: cfg.BodyCap, ResponseCap: cfg.ResponseCap, Logger: s.log,
@@ -177,6 +180,7 @@ func (s *server) compose(ctx context.Context, folder *folder, tokenHash, url str
 		Store: s.store, Executor: s.exec, Workers: s.workers, Limits: s.cfg.Limits, Devices: s.inventory, Catalog: s.Catalog, PayloadCap: s.cfg.PayloadCap,
 		Grace: s.cfg.Grace, Interactive: s.cfg.Interactive, Notify: s.hub.Notify, Logger: s.log,
 	})
+	s.policies = policies.New(s.store, s.runs)
 	return nil
 }
 
@@ -190,10 +194,7 @@ func (s *server) serve(ctx context.Context, folder *folder, listener net.Listene
 	defer wg.Wait()
 	defer stop()
 	s.cards.refresh(background)
-	err := s.workers.Load(ctx, s.runs)
-	if err == nil {
-		err = s.runs.Load(ctx)
-	}
+	err := s.load(ctx)
 	if err != nil {
 		s.closeWorkers(ctx)
 		s.runs.Close()
@@ -239,6 +240,18 @@ func (s *server) serve(ctx context.Context, folder *folder, listener net.Listene
 		return nil
 	}
 	return err
+}
+
+// load takes over what an earlier process left, each part before those that act
+// on it.
+func (s *server) load(ctx context.Context) error {
+	if err := s.policies.Load(ctx); err != nil {
+		return err
+	}
+	if err := s.workers.Load(ctx, s.runs); err != nil {
+		return err
+	}
+	return s.runs.Load(ctx)
 }
 
 // cancelAll asks every run to stop and waits until they have.

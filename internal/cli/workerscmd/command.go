@@ -32,7 +32,8 @@ open port.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return List(cmd.Context(), e, d, o) },
 	}
 	o.flags(cmd.Flags())
-	cmd.AddCommand(NewList(e, d, nil), newShow(e, d), NewAdd(e, d, nil), newDrain(e, d), newUndrain(e, d), newRemove(e, d), newRekey(e, d))
+	cmd.AddCommand(NewList(e, d, nil), newShow(e, d), NewAdd(e, d, nil), newDrain(e, d), newUndrain(e, d), newRemove(e, d), newRekey(e, d),
+		newShare(e, d), newCordon(e, d), newUncordon(e, d), newSet(e, d))
 	return cmd
 }
 

@@ -15,6 +15,7 @@ import (
 	"cdui/internal/cli/meter"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
+	"cdui/internal/run"
 )
 
 // ListOptions is what a list is asked.
@@ -175,7 +176,11 @@ func deviceRow(d api.WorkerDevice, style text.Style) []text.Cell {
 	}
 	ill := text.Cell{}
 	switch {
-	case d.Cordon != nil:
+	case d.Cordon != nil && d.Cordon.Code == run.ReasonCordoned && d.Cordon.Text == "":
+		ill = text.Cell{Text: standing{unicode: "‖", ascii: "="}.mark(style) + " cordoned", Colour: text.Yellow}
+	case d.Cordon != nil && d.Cordon.Code == run.ReasonCardInUse:
+		ill = text.Cell{Text: standing{unicode: "‖", ascii: "="}.mark(style) + " in use by " + phrase.Clean(d.Cordon.Text), Colour: text.Yellow}
+	case d.Cordon != nil && d.Cordon.Code == run.ReasonCordoned:
 		ill = text.Cell{Text: standing{unicode: "‖", ascii: "="}.mark(style) + " cordoned: " + phrase.Clean(d.Cordon.Text), Colour: text.Yellow}
 	case !d.Health.OK():
 		ill = text.Cell{Text: "! " + phrase.Clean(d.Health.Text), Colour: text.Red}

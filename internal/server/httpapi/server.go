@@ -46,7 +46,7 @@ type Host interface {
 	Forget(runID string)
 }
 
-// Config is what the API is made of. All fields but Workers, Tokens, Files, Peers
+// Config is what the API is made of. All fields but Workers, Tokens, Policies, Files, Peers
 // and Logger are required.
 type Config struct {
 	Runs  Runs
@@ -56,6 +56,8 @@ type Config struct {
 	// Workers knows the workers, Tokens the users; nil is none.
 	Workers Workers
 	Tokens  Tokens
+	// Policies keeps what people decide of devices and queues; nil keeps nothing.
+	Policies Policies
 	// Files keeps what runs bring along and leave; nil takes nothing. Peers
 	// knows the workers that call; nil knows none.
 	Files Files

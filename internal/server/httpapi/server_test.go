@@ -23,6 +23,7 @@ import (
 	"cdui/internal/protocol"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
+	"cdui/internal/server/execution"
 	"cdui/internal/server/feed"
 	"cdui/internal/server/files"
 	"cdui/internal/server/httpapi"
@@ -40,16 +41,16 @@ type idle struct {
 	mu       sync.Mutex
 	attempts map[string]int
 	taken    map[string]bool
-	sink     runs.Sink
+	sink     execution.Sink
 }
 
-func (x *idle) Start(_ context.Context, job runs.Job, sink runs.Sink) error {
+func (x *idle) Start(_ context.Context, job execution.Job, sink execution.Sink) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.attempts[job.Row.ID], x.sink = job.Row.Attempt, sink
 	return nil
 }
-func (x *idle) Adopt(context.Context, []runs.Job, runs.Sink) error { return nil }
+func (x *idle) Adopt(context.Context, []execution.Job, execution.Sink) error { return nil }
 func (x *idle) Cancel(context.Context, string, time.Duration, bool) error {
 	return nil
 }
@@ -188,7 +189,7 @@ func (w *site) submit(options string) string {
 // report hands records to the run service as its executor would.
 func (w *site) report(id string, first uint64, records ...protocol.Record) {
 	w.t.Helper()
-	var sink runs.Sink
+	var sink execution.Sink
 	var attempt int
 	deadline := time.Now().Add(time.Minute)
 	for sink == nil && time.Now().Before(deadline) {

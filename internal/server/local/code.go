@@ -10,7 +10,7 @@ import (
 
 	"cdui/internal/graph"
 	"cdui/internal/run"
-	"cdui/internal/server/runs"
+	"cdui/internal/server/execution"
 	"cdui/internal/submission"
 )
 
@@ -20,7 +20,7 @@ const codeDir = "code"
 
 // laidOut gives the program of a run, which lies in a folder of its own when it
 // brought one along: what was submitted runs, not what has become of it since.
-func (s *Surroundings) laidOut(ctx context.Context, job runs.Job, kept string) (graph.Program, error) {
+func (s *Surroundings) laidOut(ctx context.Context, job execution.Job, kept string) (graph.Program, error) {
 	p, ref := job.Program, submission.FactsOf(job.Row).Code
 	if ref == nil || p.Script == nil && p.Command == nil {
 		return p, nil

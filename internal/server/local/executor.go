@@ -15,7 +15,7 @@ import (
 	"cdui/internal/console"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
-	"cdui/internal/server/runs"
+	"cdui/internal/server/execution"
 	"cdui/internal/shimhost"
 )
 
@@ -60,8 +60,8 @@ func New(cfg Config) *Executor {
 // given must be over. The shims go on.
 func (x *Executor) Wait() { x.wg.Wait() }
 
-// Start implements runs.Executor.
-func (x *Executor) Start(ctx context.Context, job runs.Job, sink runs.Sink) error {
+// Start implements execution.Executor.
+func (x *Executor) Start(ctx context.Context, job execution.Job, sink execution.Sink) error {
 	a, err := x.cfg.Surroundings.Assignment(ctx, job, filepath.Join(x.cfg.RunsDir, job.Row.ID))
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (x *Executor) Start(ctx context.Context, job runs.Job, sink runs.Sink) erro
 	return nil
 }
 
-// Cancel implements runs.Executor.
+// Cancel implements execution.Executor.
 func (x *Executor) Cancel(ctx context.Context, runID string, grace time.Duration, force bool) error {
 	x.mu.Lock()
 	r := x.live[runID]
@@ -86,9 +86,9 @@ func (x *Executor) Cancel(ctx context.Context, runID string, grace time.Duration
 	return r.Cancel(ctx, grace, force)
 }
 
-// Adopt implements runs.Executor: it attaches to shims that live on, reads
+// Adopt implements execution.Executor: it attaches to shims that live on, reads
 // what ended ones left, and clears away folders that belong to no active run.
-func (x *Executor) Adopt(ctx context.Context, jobs []runs.Job, sink runs.Sink) error {
+func (x *Executor) Adopt(ctx context.Context, jobs []execution.Job, sink execution.Sink) error {
 	found, err := x.cfg.Host.Find(ctx)
 	if err != nil {
 		return fmt.Errorf("look for runs of an earlier process: %w", err)
@@ -146,7 +146,7 @@ func (x *Executor) clear(ctx context.Context, id string, f shimhost.Found) {
 	})
 }
 
-func (x *Executor) follow(ctx context.Context, r *shimhost.Run, id string, attempt int, sink runs.Sink) {
+func (x *Executor) follow(ctx context.Context, r *shimhost.Run, id string, attempt int, sink execution.Sink) {
 	x.mu.Lock()
 	x.live[id] = r
 	x.mu.Unlock()
@@ -164,7 +164,7 @@ func (x *Executor) follow(ctx context.Context, r *shimhost.Run, id string, attem
 
 // tail passes records on until the run is over. False: the context ended and
 // the run goes on.
-func (x *Executor) tail(ctx context.Context, r *shimhost.Run, id string, attempt int, sink runs.Sink) bool {
+func (x *Executor) tail(ctx context.Context, r *shimhost.Run, id string, attempt int, sink execution.Sink) bool {
 	for {
 		records, err := r.Next(ctx)
 		if len(records) > 0 {
@@ -179,9 +179,9 @@ func (x *Executor) tail(ctx context.Context, r *shimhost.Run, id string, attempt
 		case errors.Is(err, io.EOF):
 			return true
 		case errors.As(err, &lost):
-			loss := runs.Loss{EndClass: run.EndKilled, Text: "the run's supervisor was killed; its processes were ended with it"}
+			loss := execution.Loss{EndClass: run.EndKilled, Text: "the run's supervisor was killed; its processes were ended with it"}
 			if lost.BootChanged {
-				loss = runs.Loss{EndClass: run.EndServer, Text: "the machine restarted while the run executed"}
+				loss = execution.Loss{EndClass: run.EndServer, Text: "the machine restarted while the run executed"}
 			}
 			return x.report(ctx, id, func() error { return sink.Lost(ctx, id, attempt, loss) }) || ctx.Err() == nil
 		case ctx.Err() != nil:
@@ -208,7 +208,7 @@ func (x *Executor) report(ctx context.Context, id string, deliver func() error) 
 		switch {
 		case err == nil:
 			return true
-		case errors.Is(err, runs.ErrGone) || ctx.Err() != nil:
+		case errors.Is(err, execution.ErrGone) || ctx.Err() != nil:
 			return false
 		}
 		x.log.Warn("report delayed", "run_id", id, "error", err)

@@ -13,7 +13,7 @@ import (
 	"cdui/internal/protocol"
 	"cdui/internal/pyruntime"
 	"cdui/internal/run"
-	"cdui/internal/server/runs"
+	"cdui/internal/server/execution"
 	"cdui/internal/submission"
 )
 
@@ -41,7 +41,7 @@ func (b *badGraph) EndClass() run.EndClass { return run.EndBadGraph }
 
 // graph fills the assignment of a graph run: the graph is expanded, checked and
 // levelled here, so that the child only carries it out.
-func (s *Surroundings) graph(ctx context.Context, job runs.Job, kept string, a *protocol.Assignment, env *pyruntime.EnvSpec) error {
+func (s *Surroundings) graph(ctx context.Context, job execution.Job, kept string, a *protocol.Assignment, env *pyruntime.EnvSpec) error {
 	prepared, findings := graph.Prepare(job.Row.Graph, s.Catalog(ctx))
 	if len(findings) > 0 {
 		texts := make([]string, len(findings))

@@ -16,7 +16,7 @@ import (
 	"cdui/internal/pyruntime"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
-	"cdui/internal/server/runs"
+	"cdui/internal/server/execution"
 )
 
 // Surroundings is what the machine gives to every run: the unpacked Python
@@ -59,7 +59,7 @@ func (u *unfit) EndClass() run.EndClass {
 
 // Assignment turns a placed run into what its shim needs. kept is the run's
 // folder that outlives its attempts.
-func (s *Surroundings) Assignment(ctx context.Context, job runs.Job, kept string) (protocol.Assignment, error) {
+func (s *Surroundings) Assignment(ctx context.Context, job execution.Job, kept string) (protocol.Assignment, error) {
 	row := job.Row
 	a := protocol.Assignment{
 		RunID: row.ID, Attempt: row.Attempt, NodeID: job.Program.NodeID,

@@ -8,6 +8,7 @@ import (
 	"cdui/internal/api"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
+	"cdui/internal/server/execution"
 	"cdui/internal/server/runs/journal"
 	"cdui/internal/store"
 )
@@ -50,7 +51,7 @@ func (s *Service) Cancel(ctx context.Context, id string, grace time.Duration, fo
 	status, attempt := e.row.Status, e.row.Attempt
 	s.mu.Unlock()
 	if force && status == run.Disconnected {
-		if err := s.giveUp(ctx, e, attempt); err != nil && !errors.Is(err, ErrGone) {
+		if err := s.giveUp(ctx, e, attempt); err != nil && !errors.Is(err, execution.ErrGone) {
 			return api.CancelReply{}, storeError(err)
 		}
 		return api.CancelReply{RunID: id, Status: run.Cancelled, Cancelled: true}, nil

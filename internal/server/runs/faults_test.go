@@ -150,7 +150,7 @@ func TestAnyHistoryIsSound(t *testing.T) {
 					_, _ = w.svc.Release(ctx, rapid.SampledFrom(ids).Draw(rt, "release"))
 				}
 			}
-			for d, slot := range w.svc.Standings(scheduler.Local) {
+			for d, slot := range w.svc.DeviceStates(scheduler.Local) {
 				if len(slot.Holders) > slot.Limit {
 					rt.Fatalf("%s holds %v, its cap is %d", d, slot.Holders, slot.Limit)
 				}
@@ -169,7 +169,7 @@ func TestAnyHistoryIsSound(t *testing.T) {
 				rt.Fatalf("run %s is %s for ever: %s", id, v.Status, v.QueueReason)
 			}
 		}
-		for d, slot := range w.svc.Standings(scheduler.Local) {
+		for d, slot := range w.svc.DeviceStates(scheduler.Local) {
 			if len(slot.Holders) > 0 {
 				rt.Fatalf("%s still holds %v", d, slot.Holders)
 			}

@@ -7,26 +7,24 @@ import (
 
 	"cdui/internal/protocol"
 	"cdui/internal/run"
+	"cdui/internal/server/execution"
 	"cdui/internal/server/runs/journal"
 	"cdui/internal/store"
 )
 
-// Link says why an executor lost sight of a run, or found it again.
-type Link = journal.Link
-
 // LinkLost implements Sink: the run goes on, out of sight. Its slots stay held.
 // A run that is out of sight already only gets the warning.
-func (s *Service) LinkLost(ctx context.Context, runID string, attempt int, l Link) error {
+func (s *Service) LinkLost(ctx context.Context, runID string, attempt int, l execution.Link) error {
 	return s.link(ctx, runID, attempt, run.LinkLost, l)
 }
 
 // LinkBack implements Sink: the run is in sight again. For one that was all
 // the time it does nothing.
-func (s *Service) LinkBack(ctx context.Context, runID string, attempt int, l Link) error {
+func (s *Service) LinkBack(ctx context.Context, runID string, attempt int, l execution.Link) error {
 	return s.link(ctx, runID, attempt, run.LinkBack, l)
 }
 
-func (s *Service) link(ctx context.Context, runID string, attempt int, signal run.Signal, l Link) error {
+func (s *Service) link(ctx context.Context, runID string, attempt int, signal run.Signal, l execution.Link) error {
 	e, err := s.held(runID, attempt)
 	if err != nil {
 		return err
@@ -39,20 +37,20 @@ func (s *Service) link(ctx context.Context, runID string, attempt int, signal ru
 	s.mu.Unlock()
 	switch {
 	case gone:
-		return fmt.Errorf("run %s, attempt %d: %w", runID, attempt, ErrGone)
+		return fmt.Errorf("run %s, attempt %d: %w", runID, attempt, execution.ErrGone)
 	case !moves && signal == run.LinkBack:
 		return nil
 	}
 	change := store.Change{
 		RunID: runID, RequireActive: true, RequireAttempt: attempt,
-		Events: []store.Event{l.Event(now())},
+		Events: []store.Event{journal.LinkEvent(l, now())},
 	}
 	if moves {
 		change.Patch = &store.Patch{Status: &status}
 	}
 	if _, err := s.cfg.Store.Apply(ctx, change); err != nil {
 		if errors.Is(err, store.ErrNotActive) || errors.Is(err, store.ErrNotFound) {
-			return errors.Join(ErrGone, err)
+			return errors.Join(execution.ErrGone, err)
 		}
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"cdui/internal/protocol"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
+	"cdui/internal/server/execution"
 	"cdui/internal/store"
 )
 
@@ -81,7 +82,7 @@ func (s *Service) place(e *entry) {
 		if s.ctx.Err() != nil {
 			return // the next process finds the row running without a child and places it again
 		}
-		if errors.Is(err, ErrNotNow) {
+		if errors.Is(err, execution.ErrNotNow) {
 			s.log.Info("placed in vain", "run_id", row.ID, "worker", row.WorkerID, "error", err)
 			s.wg.Go(func() { s.placedInVain(row.ID, attempt) })
 			return
@@ -104,7 +105,7 @@ func (s *Service) place(e *entry) {
 func (s *Service) placedInVain(id string, attempt int) {
 	err := s.persist("placement undone", id, func(ctx context.Context) error {
 		err := s.NeverStarted(ctx, id, attempt)
-		if errors.Is(err, ErrGone) {
+		if errors.Is(err, execution.ErrGone) {
 			return nil
 		}
 		return err
@@ -156,7 +157,7 @@ func (s *Service) NeverStarted(ctx context.Context, runID string, attempt int) e
 		return s.end(ctx, e, attempt, protocol.Finished{Status: string(run.Interrupted), EndClass: string(run.EndServer), Error: secretsGone})
 	}
 	if !ok {
-		return ErrGone
+		return execution.ErrGone
 	}
 	patch := &store.Patch{Status: &next}
 	if e.ask != nil && e.ask.Worker != scheduler.Local {
@@ -185,7 +186,7 @@ func (s *Service) held(runID string, attempt int) (*entry, error) {
 	defer s.mu.Unlock()
 	e := s.runs[runID]
 	if e == nil || e.phase == waiting || e.row.Attempt != attempt {
-		return nil, fmt.Errorf("run %s, attempt %d: %w", runID, attempt, ErrGone)
+		return nil, fmt.Errorf("run %s, attempt %d: %w", runID, attempt, execution.ErrGone)
 	}
 	return e, nil
 }

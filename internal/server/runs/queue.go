@@ -3,7 +3,6 @@ package runs
 import (
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
-	"cdui/internal/server/runs/fifo"
 )
 
 // enqueue puts a waiting run into its FIFO, or aside when it is held or waits
@@ -47,40 +46,15 @@ func (s *Service) sessionFree() bool {
 	return n < s.cfg.Interactive
 }
 
-// join puts a run that nothing holds back into its FIFO. The caller holds mu.
-func (s *Service) join(e *entry) {
-	q := s.queues[e.row.QueueKey]
-	if q == nil {
-		q = &fifo.Queue{}
-		s.queues[e.row.QueueKey] = q
-	}
-	q.Insert(e.line())
-}
+// join puts a run that nothing holds back into its line. The caller holds mu.
+func (s *Service) join(e *entry) { s.lines.Join(e.row.QueueKey, e.line()) }
 
-// line is how a run stands in its FIFO.
+// dequeue takes a run out of its line. The caller holds mu.
+func (s *Service) dequeue(e *entry) { s.lines.Leave(e.row.QueueKey, e.line()) }
+
+// line is how a run stands in its line.
 func (e *entry) line() scheduler.Waiting {
 	return scheduler.Waiting{RunID: e.row.ID, Seq: e.row.Seq, Priority: e.row.Options.Priority, Ask: e.ask}
-}
-
-// dequeue takes a run out of its FIFO. The caller holds mu.
-func (s *Service) dequeue(e *entry) {
-	q := s.queues[e.row.QueueKey]
-	if q == nil {
-		return
-	}
-	q.Remove(e.line())
-	if q.Len() == 0 {
-		delete(s.queues, e.row.QueueKey)
-		delete(s.reasons, e.row.QueueKey)
-	}
-}
-
-// reconsider puts the runs that were set aside back in line. The caller holds
-// mu and plans then.
-func (s *Service) reconsider() {
-	for _, q := range s.queues {
-		q.Rejoin()
-	}
 }
 
 func (s *Service) release(e *entry) { s.fleet.Release(e.row.ID, e.slots) }
@@ -88,10 +62,7 @@ func (s *Service) release(e *entry) { s.fleet.Release(e.row.ID, e.slots) }
 // snapshot is what the scheduler needs to know. The caller holds mu.
 func (s *Service) snapshot() scheduler.Snapshot {
 	snapshot := s.fleet.Snapshot()
-	snapshot.Queues = make([]scheduler.Queue, 0, len(s.queues))
-	for key, q := range s.queues {
-		snapshot.Queues = append(snapshot.Queues, scheduler.Queue{Key: key, Waiting: q.Waiting})
-	}
+	snapshot.Queues = s.lines.Queues()
 	return snapshot
 }
 
@@ -99,15 +70,14 @@ func (s *Service) snapshot() scheduler.Snapshot {
 func (s *Service) schedule() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(s.queues) == 0 {
+	if s.closed || s.lines.Empty() {
 		return
 	}
 	plan := scheduler.Decide(s.snapshot())
-	s.reasons = plan.Reasons
-	for id, why := range plan.Aside {
+	s.lines.Explain(plan, func(id string) (string, scheduler.Waiting) {
 		e := s.runs[id]
-		s.queues[e.row.QueueKey].SetAside(e.line(), why)
-	}
+		return e.row.QueueKey, e.line()
+	})
 	for _, start := range plan.Starts {
 		e := s.runs[start.RunID]
 		s.dequeue(e)

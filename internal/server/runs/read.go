@@ -50,26 +50,7 @@ func (s *Service) waitsFor(e *entry) (*int, *run.Reason) {
 	if e.aside != nil {
 		return nil, e.aside
 	}
-	q := s.queues[e.row.QueueKey]
-	if q == nil {
-		return nil, nil
-	}
-	position, ahead, there := q.Position(e.line())
-	if !there {
-		return nil, nil
-	}
-	reason, ok := q.Reasons[e.row.ID]
-	switch {
-	case ok:
-	case ahead != "":
-		reason, ok = run.Behind(ahead, position), true
-	default:
-		reason, ok = s.reasons[e.row.QueueKey]
-	}
-	if !ok {
-		return &position, nil
-	}
-	return &position, &reason
+	return s.lines.Why(e.row.QueueKey, e.line())
 }
 
 // Queue lists every queue key that has runs, by name, and every slot's key.
@@ -97,22 +78,23 @@ func (s *Service) Queue() api.Queue {
 			aside[e.row.QueueKey] = append(aside[e.row.QueueKey], e)
 		}
 	}
-	for name, q := range s.queues {
+	s.lines.Each(func(name string, line []scheduler.Waiting) {
 		k := key(name)
-		line := slices.Concat(q.Waiting, q.Aside)
-		slices.SortFunc(line, scheduler.CompareWaiting)
 		for i, w := range line {
 			e := s.runs[w.RunID]
 			_, reason := s.waitsFor(e)
 			k.Waiting = append(k.Waiting, api.QueueEntry{RunID: w.RunID, Name: e.row.Title(), Status: e.row.Status, Position: i + 1, Reason: reason})
 		}
-	}
+	})
 	for name, entries := range aside {
 		slices.SortFunc(entries, func(a, b *entry) int { return int(a.row.Seq - b.row.Seq) })
 		for _, e := range entries {
 			k := key(name)
 			k.Waiting = append(k.Waiting, api.QueueEntry{RunID: e.row.ID, Name: e.row.Title(), Status: e.row.Status, Reason: e.aside})
 		}
+	}
+	for name, why := range s.lines.Held() {
+		key(name).Held = &why
 	}
 	out := api.Queue{Keys: make([]api.QueueKey, 0, len(keys))}
 	for _, k := range keys {
@@ -121,14 +103,6 @@ func (s *Service) Queue() api.Queue {
 	}
 	slices.SortFunc(out.Keys, func(a, b api.QueueKey) int { return strings.Compare(a.Key, b.Key) })
 	return out
-}
-
-// Standings tells what each device of a machine takes and holds; the control
-// plane's own is scheduler.Local.
-func (s *Service) Standings(machine string) map[string]scheduler.Standing {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return scheduler.Standings(s.fleet.Snapshot(), machine)
 }
 
 // Counts gives how many runs execute and how many wait.

@@ -6,6 +6,7 @@ import (
 
 	"cdui/internal/protocol"
 	"cdui/internal/run"
+	"cdui/internal/server/execution"
 	"cdui/internal/server/runs/journal"
 	"cdui/internal/store"
 )
@@ -40,7 +41,7 @@ func (s *Service) commitRecords(ctx context.Context, e *entry, attempt int, c *j
 	}
 	if _, err := s.cfg.Store.Apply(ctx, c.Change); err != nil {
 		if errors.Is(err, store.ErrNotActive) || errors.Is(err, store.ErrNotFound) {
-			return errors.Join(ErrGone, err)
+			return errors.Join(execution.ErrGone, err)
 		}
 		return err
 	}
@@ -61,7 +62,7 @@ func (s *Service) commitRecords(ctx context.Context, e *entry, attempt int, c *j
 }
 
 // Lost implements Sink.
-func (s *Service) Lost(ctx context.Context, runID string, attempt int, loss Loss) error {
+func (s *Service) Lost(ctx context.Context, runID string, attempt int, loss execution.Loss) error {
 	e, err := s.held(runID, attempt)
 	if err != nil {
 		return err
@@ -99,7 +100,7 @@ func (s *Service) endWith(ctx context.Context, e *entry, attempt int, f protocol
 	status, ok := run.Next(e.row.Status, signal)
 	if !ok {
 		s.mu.Unlock()
-		return ErrGone
+		return execution.ErrGone
 	}
 	if e.phase != ending {
 		e.phase = ending

@@ -3,7 +3,6 @@ package runs
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -17,8 +16,9 @@ import (
 	"cdui/internal/protocol"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
-	"cdui/internal/server/runs/fifo"
-	"cdui/internal/server/runs/fleet"
+	"cdui/internal/scheduler/fifo"
+	"cdui/internal/scheduler/fleet"
+	"cdui/internal/server/execution"
 	"cdui/internal/store"
 	"cdui/internal/submission"
 )
@@ -33,73 +33,13 @@ type Store interface {
 	Active(ctx context.Context) ([]run.Row, error)
 }
 
-// Executor carries out placed runs. Reports come back through the Sink.
-type Executor interface {
-	// Start hands a placed run over and returns once it is under way. An
-	// error means that nothing was started and nothing is left behind; with
-	// ErrNotNow the run goes back in line, with any other it has failed.
-	Start(ctx context.Context, job Job, sink Sink) error
-	// Adopt takes over runs that an earlier process of the control plane had
-	// placed. It answers for each through the sink: more records, Lost, or
-	// NeverStarted.
-	Adopt(ctx context.Context, jobs []Job, sink Sink) error
-	// Cancel asks a run to stop within grace; force kills it at once. For a
-	// run that is out of sight the order waits until it is back.
-	Cancel(ctx context.Context, runID string, grace time.Duration, force bool) error
-}
-
-// Sink takes what executors report. Its methods return once the report is on
-// disk; an error means that the executor must report again.
-type Sink interface {
-	// Record takes records in order. Those that were recorded before are
-	// dropped. ErrGone: the run is none of ours any more.
-	Record(ctx context.Context, runID string, attempt int, records []protocol.Record) error
-	// Lost ends a run whose supervisor is gone without a word.
-	Lost(ctx context.Context, runID string, attempt int, loss Loss) error
-	// NeverStarted puts a run whose placement reached no child back in line.
-	NeverStarted(ctx context.Context, runID string, attempt int) error
-	// LinkLost and LinkBack tell that a run goes on out of sight, and that it
-	// is in sight again.
-	LinkLost(ctx context.Context, runID string, attempt int, l Link) error
-	LinkBack(ctx context.Context, runID string, attempt int, l Link) error
-	// Late keeps how a run ended that had been given up before.
-	Late(ctx context.Context, worker, runID string, attempt int, f protocol.Finished) error
-}
-
-// Job is a placed run, ready to execute. Program is zero for a graph that is
-// no program of its own; Row.Graph is that graph.
-type Job struct {
-	Row     run.Row
-	Program graph.Program
-	Grace   time.Duration
-	// Inputs are the values of a graph that is called as a function, nil
-	// otherwise.
-	Inputs map[string]json.RawMessage
-}
-
-// Loss says how a run was lost.
-type Loss struct {
-	EndClass run.EndClass
-	Text     string
-	// Code and Params say the same for programs, where there is a code.
-	Code   string
-	Params map[string]any
-}
-
-// ErrGone is returned for a run, or an attempt of it, that the service does
-// not hold: it has ended or was removed.
-var ErrGone = errors.New("the run is not active")
-
-// ErrNotNow is wrapped by an error of Start when the run's machine is away.
-var ErrNotNow = errors.New("the machine can't take the run now")
-
 // Config is what a Service is made of. Workers, Notify, Ended and Logger may
 // be nil.
 type Config struct {
 	Store Store
 	// Executor carries out runs on the control plane's machine, Workers those
 	// that were placed on a worker.
-	Executor, Workers Executor
+	Executor, Workers execution.Executor
 	Limits            scheduler.Limits
 	// Devices gives the machine's present inventory, Catalog the node types.
 	Devices    func() device.Inventory
@@ -126,12 +66,10 @@ type Service struct {
 	mu     sync.Mutex
 	closed bool
 	runs   map[string]*entry
-	queues map[string]*fifo.Queue
+	lines  *fifo.Lines
 	fleet  *fleet.Fleet
 	// workers are all that runs may name.
 	workers map[string]WorkerState
-	// reasons says for each key why its head waits; from the last plan.
-	reasons map[string]run.Reason
 	// dependents maps a run to those that wait for its end.
 	dependents map[string]map[string]bool
 }
@@ -194,8 +132,8 @@ func New(cfg Config) *Service {
 	ctx, stop := context.WithCancel(context.Background())
 	return &Service{
 		cfg: cfg, log: cfg.Logger, ctx: ctx, stop: stop,
-		runs: map[string]*entry{}, queues: map[string]*fifo.Queue{},
-		fleet: fleet.New(cfg.Limits), workers: map[string]WorkerState{}, reasons: map[string]run.Reason{},
+		runs: map[string]*entry{}, lines: fifo.NewLines(),
+		fleet: fleet.New(cfg.Limits), workers: map[string]WorkerState{},
 		dependents: map[string]map[string]bool{},
 	}
 }
@@ -208,7 +146,7 @@ func (s *Service) Load(ctx context.Context) error {
 		return fmt.Errorf("load active runs: %w", err)
 	}
 	s.RefreshDevices()
-	var local, away []Job
+	var local, away []execution.Job
 	var gone []*entry
 	for _, row := range rows {
 		e, err := s.adopt(row)
@@ -220,7 +158,7 @@ func (s *Service) Load(ctx context.Context) error {
 			gone = append(gone, e)
 		case e.phase == executing && !e.interactive():
 			// It was handed its secrets when it started.
-			job := Job{Row: e.row, Program: e.program, Grace: s.cfg.Grace}
+			job := execution.Job{Row: e.row, Program: e.program, Grace: s.cfg.Grace}
 			if e.row.WorkerID == "" {
 				local = append(local, job)
 			} else {
@@ -324,14 +262,14 @@ func pidIn(facts json.RawMessage) int {
 }
 
 // job hands out a run with its secrets back in place. The caller holds mu.
-func (s *Service) job(e *entry) (Job, error) {
-	job := Job{Row: e.row, Program: e.program, Grace: s.cfg.Grace, Inputs: e.inputs}
+func (s *Service) job(e *entry) (execution.Job, error) {
+	job := execution.Job{Row: e.row, Program: e.program, Grace: s.cfg.Grace, Inputs: e.inputs}
 	if e.ask != nil {
 		job.Row.Options.Device = e.row.Devices[0] // which of its kind it got
 	}
 	var err error
 	if job.Row.Graph, err = secret.Restore(e.row.Graph, e.vault); err != nil {
-		return Job{}, fmt.Errorf("run %s: %w", e.row.ID, err)
+		return execution.Job{}, fmt.Errorf("run %s: %w", e.row.ID, err)
 	}
 	return job, nil
 }
@@ -350,7 +288,7 @@ func (s *Service) RefreshDevices() {
 func (s *Service) setMachine(name string, m fleet.Machine) bool {
 	change := s.fleet.Set(name, m)
 	if change.Capacity {
-		s.reconsider()
+		s.lines.Rejoin()
 	}
 	return change.Room
 }

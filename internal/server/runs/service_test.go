@@ -17,6 +17,7 @@ import (
 	"cdui/internal/protocol"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
+	"cdui/internal/server/execution"
 	"cdui/internal/server/runs"
 	"cdui/internal/store"
 )
@@ -25,8 +26,8 @@ import (
 type executor struct {
 	mu       sync.Mutex
 	changed  chan struct{}
-	sink     runs.Sink
-	jobs     map[string]runs.Job
+	sink     execution.Sink
+	jobs     map[string]execution.Job
 	adopted  []string
 	cancels  map[string]time.Duration
 	failWith error
@@ -34,10 +35,10 @@ type executor struct {
 }
 
 func newExecutor() *executor {
-	return &executor{changed: make(chan struct{}, 1000), jobs: map[string]runs.Job{}, cancels: map[string]time.Duration{}, seq: map[string]uint64{}}
+	return &executor{changed: make(chan struct{}, 1000), jobs: map[string]execution.Job{}, cancels: map[string]time.Duration{}, seq: map[string]uint64{}}
 }
 
-func (x *executor) Start(_ context.Context, job runs.Job, sink runs.Sink) error {
+func (x *executor) Start(_ context.Context, job execution.Job, sink execution.Sink) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	defer func() { x.changed <- struct{}{} }()
@@ -50,7 +51,7 @@ func (x *executor) Start(_ context.Context, job runs.Job, sink runs.Sink) error 
 	return nil
 }
 
-func (x *executor) Adopt(_ context.Context, jobs []runs.Job, sink runs.Sink) error {
+func (x *executor) Adopt(_ context.Context, jobs []execution.Job, sink execution.Sink) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.sink = sink
@@ -70,7 +71,7 @@ func (x *executor) Cancel(_ context.Context, id string, grace time.Duration, _ b
 	return nil
 }
 
-func (x *executor) job(id string) (runs.Job, bool) {
+func (x *executor) job(id string) (execution.Job, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	j, ok := x.jobs[id]
@@ -225,7 +226,7 @@ func (w *world) events(id string) []string {
 	return out
 }
 
-func (w *world) used(d string) int { return len(w.svc.Standings(scheduler.Local)[d].Holders) }
+func (w *world) used(d string) int { return len(w.svc.DeviceStates(scheduler.Local)[d].Holders) }
 
 // SCHED-01, SCHED-06, D.2, E: the queue position counts within the run's own key.
 func TestFIFOWithACap(t *testing.T) {
@@ -464,13 +465,13 @@ func TestLostAndNeverStarted(t *testing.T) {
 	ctx := context.Background()
 	lost, again := w.submit(nil), w.submit(nil)
 	w.untilStarted(lost, again)
-	if err := w.exec.sink.Lost(ctx, lost, 1, runs.Loss{EndClass: run.EndKilled, Text: "supervisor killed"}); err != nil {
+	if err := w.exec.sink.Lost(ctx, lost, 1, execution.Loss{EndClass: run.EndKilled, Text: "supervisor killed"}); err != nil {
 		t.Fatal(err)
 	}
 	if v := w.view(lost); v.Status != run.Interrupted || v.EndClass != run.EndKilled {
 		t.Errorf("%+v", v)
 	}
-	if err := w.exec.sink.Lost(ctx, again, 7, runs.Loss{}); !errors.Is(err, runs.ErrGone) {
+	if err := w.exec.sink.Lost(ctx, again, 7, execution.Loss{}); !errors.Is(err, execution.ErrGone) {
 		t.Errorf("report of another attempt: %v", err)
 	}
 	w.exec.mu.Lock()

@@ -10,7 +10,8 @@ import (
 	"cdui/internal/protocol"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
-	"cdui/internal/server/runs/fleet"
+	"cdui/internal/scheduler/fleet"
+	"cdui/internal/server/execution"
 	"cdui/internal/server/runs/journal"
 	"cdui/internal/store"
 	"cdui/internal/submission"
@@ -44,7 +45,7 @@ func (s *Service) RemoveWorker(ctx context.Context, name string) error {
 	s.mu.Lock()
 	delete(s.workers, name)
 	s.fleet.Remove(name)
-	s.reconsider()
+	s.lines.Rejoin()
 	var stranded []*entry
 	for _, e := range s.runs {
 		if e.phase == waiting && e.ask != nil && e.ask.Worker == name {
@@ -103,7 +104,7 @@ func (s *Service) machines() submission.Machines {
 }
 
 // executor gives the executor of the machine that a run was placed on.
-func (s *Service) executor(worker string) Executor {
+func (s *Service) executor(worker string) execution.Executor {
 	if worker == "" || s.cfg.Workers == nil {
 		return s.cfg.Executor
 	}

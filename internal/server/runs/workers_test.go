@@ -14,8 +14,9 @@ import (
 	"cdui/internal/device"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
+	"cdui/internal/scheduler/fleet"
+	"cdui/internal/server/execution"
 	"cdui/internal/server/runs"
-	"cdui/internal/server/runs/fleet"
 )
 
 func on(worker string, devices ...string) map[string]any {
@@ -40,15 +41,15 @@ func offline(devices ...string) runs.WorkerState {
 	return runs.WorkerState{Machine: fleet.Machine{Inventory: inv}}
 }
 
-func (w *world) untilAway(id string) runs.Job {
+func (w *world) untilAway(id string) execution.Job {
 	w.t.Helper()
 	eventually(w.t, "start of "+id+" on a worker", func() bool { _, ok := w.away.job(id); return ok })
 	job, _ := w.away.job(id)
 	return job
 }
 
-func lost(code string) runs.Link {
-	return runs.Link{Code: code, Worker: "box", Text: "the connection closed", Reason: &protocol.Problem{Code: protocol.CauseConnectionClosed, Text: "closed"}}
+func lost(code string) execution.Link {
+	return execution.Link{Code: code, Worker: "box", Text: "the connection closed", Reason: &protocol.Problem{Code: protocol.CauseConnectionClosed, Text: "closed"}}
 }
 
 func TestAWorkersRunIsPlacedThere(t *testing.T) {
@@ -75,7 +76,7 @@ func TestAWorkersRunIsPlacedThere(t *testing.T) {
 	if v := w.view(c); v.WorkerID != "box" || !slices.Equal(v.Devices, []string{"cuda:0"}) {
 		t.Errorf("its row names %s %v", v.WorkerID, v.Devices)
 	}
-	if holders := w.svc.Standings("box")["cuda:0"].Holders; len(holders) != 1 || holders[0].RunID != c {
+	if holders := w.svc.DeviceStates("box")["cuda:0"].Holders; len(holders) != 1 || holders[0].RunID != c {
 		t.Errorf("box/cuda:0 is held by %v", holders)
 	}
 }
@@ -142,8 +143,8 @@ func TestLinkLostAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.svc.SetWorker("box", offline("cuda:0"))
-	if v := w.view(id); v.Status != run.Disconnected || !v.Active || len(w.svc.Standings("box")["cuda:0"].Holders) != 1 {
-		t.Errorf("out of sight: %s, held by %v", v.Status, w.svc.Standings("box"))
+	if v := w.view(id); v.Status != run.Disconnected || !v.Active || len(w.svc.DeviceStates("box")["cuda:0"].Holders) != 1 {
+		t.Errorf("out of sight: %s, held by %v", v.Status, w.svc.DeviceStates("box"))
 	}
 	if row, err := w.st.Run(ctx, id); err != nil || row.Status != run.Disconnected {
 		t.Errorf("stored as %s, %v", row.Status, err)
@@ -154,7 +155,7 @@ func TestLinkLostAndBack(t *testing.T) {
 	if err := w.svc.LinkBack(ctx, id, job.Row.Attempt, lost(protocol.CodeWorkerReconnected)); err != nil {
 		t.Errorf("back twice: %v", err)
 	}
-	if err := w.svc.LinkLost(ctx, id, 7, lost(protocol.CodeWorkerDisconnected)); !errors.Is(err, runs.ErrGone) {
+	if err := w.svc.LinkLost(ctx, id, 7, lost(protocol.CodeWorkerDisconnected)); !errors.Is(err, execution.ErrGone) {
 		t.Errorf("another attempt: %v", err)
 	}
 	w.away.finish(t, id, run.Succeeded)
@@ -184,7 +185,7 @@ func TestLinkLostAndBack(t *testing.T) {
 func TestR04CancelOfADisconnectedRun(t *testing.T) {
 	for name, end := range map[string]func(w *world, id string, attempt int) error{
 		"the grace runs out": func(w *world, id string, attempt int) error {
-			return w.svc.Lost(context.Background(), id, attempt, runs.Loss{EndClass: run.EndWorkerLost, Text: "away", Code: protocol.CodeWorkerUnreachable})
+			return w.svc.Lost(context.Background(), id, attempt, execution.Loss{EndClass: run.EndWorkerLost, Text: "away", Code: protocol.CodeWorkerUnreachable})
 		},
 		"force gives up at once": func(w *world, id string, _ int) error {
 			reply, err := w.svc.Cancel(context.Background(), id, time.Second, true)
@@ -207,7 +208,7 @@ func TestR04CancelOfADisconnectedRun(t *testing.T) {
 			if err != nil || !reply.Cancelled || reply.Status != run.Disconnected {
 				t.Fatalf("cancel: %+v, %v", reply, err)
 			}
-			if v := w.view(id); v.StoppingDeadline != nil || v.CancelRequestedAt == nil || len(w.svc.Standings("box")["cuda:0"].Holders) != 1 {
+			if v := w.view(id); v.StoppingDeadline != nil || v.CancelRequestedAt == nil || len(w.svc.DeviceStates("box")["cuda:0"].Holders) != 1 {
 				t.Errorf("waits to be cancelled: %+v", v)
 			}
 			if err := end(w, id, job.Row.Attempt); err != nil {
@@ -255,7 +256,7 @@ func TestPlacedInVainGoesBackInLine(t *testing.T) {
 	w := newWorld(t)
 	w.svc.SetWorker("box", online("cpu"))
 	w.away.mu.Lock()
-	w.away.failWith = fmt.Errorf("box: %w", runs.ErrNotNow)
+	w.away.failWith = fmt.Errorf("box: %w", execution.ErrNotNow)
 	w.away.mu.Unlock()
 	id := w.submit(on("box"))
 	eventually(t, "a second try", func() bool { return w.view(id).Attempt >= 2 })
@@ -287,7 +288,7 @@ func TestRemoveWorkerFailsWhatIsOnItsWayThere(t *testing.T) {
 	w := newWorld(t)
 	w.svc.SetWorker("box", online("cpu"))
 	w.away.mu.Lock()
-	w.away.failWith = fmt.Errorf("box: %w", runs.ErrNotNow)
+	w.away.failWith = fmt.Errorf("box: %w", execution.ErrNotNow)
 	w.away.mu.Unlock()
 	id := w.submit(on("box"))
 	eventually(t, "a second try", func() bool { return w.view(id).Attempt >= 2 })
@@ -306,7 +307,7 @@ func TestLateResultsAreKeptBesideTheRow(t *testing.T) {
 	id := w.submit(on("box"))
 	w.untilAway(id)
 	ctx := context.Background()
-	if err := w.svc.Lost(ctx, id, 1, runs.Loss{EndClass: run.EndWorkerLost, Text: "away", Code: protocol.CodeWorkerUnreachable, Params: map[string]any{"worker": "box"}}); err != nil {
+	if err := w.svc.Lost(ctx, id, 1, execution.Loss{EndClass: run.EndWorkerLost, Text: "away", Code: protocol.CodeWorkerUnreachable, Params: map[string]any{"worker": "box"}}); err != nil {
 		t.Fatal(err)
 	}
 	before := w.events(id)

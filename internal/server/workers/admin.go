@@ -7,7 +7,7 @@ import (
 	"cdui/internal/api"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
-	"cdui/internal/server/runs"
+	"cdui/internal/server/execution"
 	"cdui/internal/server/workers/logs"
 	"cdui/internal/token"
 )
@@ -93,7 +93,7 @@ func (r *Registry) Remove(ctx context.Context, name string) error {
 		w.grace.Stop()
 	}
 	for _, p := range w.sorted() {
-		r.lose(w, p, runs.Loss{
+		r.lose(w, p, execution.Loss{
 			EndClass: run.EndWorkerLost, Code: protocol.CodeWorkerRemoved,
 			Text: fmt.Sprintf("worker %s was removed", name), Params: map[string]any{"worker": name},
 		})

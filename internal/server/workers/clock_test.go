@@ -18,7 +18,7 @@ import (
 	"cdui/internal/catalog"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
-	"cdui/internal/scheduler"
+	"cdui/internal/server/execution"
 	"cdui/internal/server/runs"
 	"cdui/internal/server/workers"
 	"cdui/internal/store"
@@ -68,7 +68,7 @@ func (nothing) Workers(context.Context) ([]store.Worker, error) { return nil, ni
 
 // watcher notes what the registry tells of workers and runs.
 type watcher struct {
-	runs.Sink
+	execution.Sink
 	mu   sync.Mutex
 	told []string
 }
@@ -85,21 +85,21 @@ func (w *watcher) all() []string {
 	return slices.Clone(w.told)
 }
 
-func (w *watcher) SetWorker(string, runs.WorkerState)             {}
-func (w *watcher) RemoveWorker(context.Context, string) error     { return nil }
-func (w *watcher) Standings(string) map[string]scheduler.Standing { return nil }
+func (w *watcher) SetWorker(string, runs.WorkerState)              {}
+func (w *watcher) RemoveWorker(context.Context, string) error      { return nil }
+func (w *watcher) DeviceStates(string) map[string]runs.DeviceState { return nil }
 
-func (w *watcher) LinkLost(_ context.Context, id string, _ int, l runs.Link) error {
+func (w *watcher) LinkLost(_ context.Context, id string, _ int, l execution.Link) error {
 	w.note("lost " + id + " " + l.Reason.Code)
 	return nil
 }
 
-func (w *watcher) LinkBack(_ context.Context, id string, _ int, _ runs.Link) error {
+func (w *watcher) LinkBack(_ context.Context, id string, _ int, _ execution.Link) error {
 	w.note("back " + id)
 	return nil
 }
 
-func (w *watcher) Lost(_ context.Context, id string, _ int, l runs.Loss) error {
+func (w *watcher) Lost(_ context.Context, id string, _ int, l execution.Loss) error {
 	w.note("gone " + id + " " + l.Code)
 	return nil
 }
@@ -214,7 +214,7 @@ func (b *bubble) connect(alive ...protocol.AliveRun) (*websocket.Conn, uint64) {
 
 func (b *bubble) assign(id string) {
 	b.t.Helper()
-	var job runs.Job
+	var job execution.Job
 	options, err := run.ParseOptions(json.RawMessage(`{"command":{"argv":["true"],"cwd":"/"}}`))
 	if err != nil {
 		b.t.Fatal(err)

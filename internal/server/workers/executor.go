@@ -7,20 +7,20 @@ import (
 
 	"cdui/internal/protocol"
 	"cdui/internal/run"
-	"cdui/internal/server/runs"
+	"cdui/internal/server/execution"
 	"cdui/internal/server/workers/assign"
 )
 
-// Start implements runs.Executor: it sends the assignment. ErrNotNow: the
+// Start implements execution.Executor: it sends the assignment. ErrNotNow: the
 // worker went away, or takes no runs any more.
-func (r *Registry) Start(ctx context.Context, job runs.Job, sink runs.Sink) error {
+func (r *Registry) Start(ctx context.Context, job execution.Job, sink execution.Sink) error {
 	name := job.Row.WorkerID
 	r.mu.Lock()
 	r.sink = sink
 	w := r.workers[name]
 	if w == nil || !w.accepting() {
 		r.mu.Unlock()
-		return fmt.Errorf("start run %s on %s: %w", run.Short(job.Row.ID), name, runs.ErrNotNow)
+		return fmt.Errorf("start run %s on %s: %w", run.Short(job.Row.ID), name, execution.ErrNotNow)
 	}
 	s, hello, to := w.session, w.hello, w.destination()
 	r.mu.Unlock()
@@ -36,10 +36,10 @@ func (r *Registry) Start(ctx context.Context, job runs.Job, sink runs.Sink) erro
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.workers[name] != w || w.session != s || !w.accepting() {
-		return fmt.Errorf("start run %s on %s: %w", run.Short(job.Row.ID), name, runs.ErrNotNow)
+		return fmt.Errorf("start run %s on %s: %w", run.Short(job.Row.ID), name, execution.ErrNotNow)
 	}
 	if !s.Enqueue(m) {
-		return fmt.Errorf("start run %s on %s, which doesn't take what it is sent: %w", run.Short(job.Row.ID), name, runs.ErrNotNow)
+		return fmt.Errorf("start run %s on %s, which doesn't take what it is sent: %w", run.Short(job.Row.ID), name, execution.ErrNotNow)
 	}
 	w.runs[job.Row.ID] = &placed{worker: name, id: job.Row.ID, attempt: job.Row.Attempt}
 	return nil
@@ -49,7 +49,7 @@ func (w *worker) destination() assign.Destination {
 	return assign.Destination{Name: w.name, SameMachine: w.sameMachine, Capabilities: w.session.Caps, Mounts: w.hello.Mounts, FingerprintDigest: digest(w.hello.Fingerprint)}
 }
 
-// Cancel implements runs.Executor. The order is kept, so that a worker that is
+// Cancel implements execution.Executor. The order is kept, so that a worker that is
 // away gets it when it is back.
 func (r *Registry) Cancel(_ context.Context, runID string, grace time.Duration, force bool) error {
 	r.mu.Lock()
@@ -69,9 +69,9 @@ func (r *Registry) Cancel(_ context.Context, runID string, grace time.Duration, 
 	return nil // it has ended meanwhile
 }
 
-// Adopt implements runs.Executor: the runs that an earlier process had placed
+// Adopt implements execution.Executor: the runs that an earlier process had placed
 // on workers wait for those to come back.
-func (r *Registry) Adopt(_ context.Context, jobs []runs.Job, sink runs.Sink) error {
+func (r *Registry) Adopt(_ context.Context, jobs []execution.Job, sink execution.Sink) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sink = sink
@@ -85,7 +85,7 @@ func (r *Registry) Adopt(_ context.Context, jobs []runs.Job, sink runs.Sink) err
 		w.runs[p.id] = p
 		adopted[w] = true
 		waits := link(w, protocol.CodeWorkerAdopted, nil)
-		r.tellSink(p, "adoption", func(ctx context.Context, sink runs.Sink) error {
+		r.tellSink(p, "adoption", func(ctx context.Context, sink execution.Sink) error {
 			return sink.LinkLost(ctx, p.id, p.attempt, waits)
 		})
 	}

@@ -20,6 +20,7 @@ import (
 	"cdui/internal/protocol"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
+	"cdui/internal/server/execution"
 	"cdui/internal/server/runs"
 	"cdui/internal/server/workers"
 	"cdui/internal/server/workers/assign"
@@ -36,9 +37,11 @@ const (
 // nobody executes nothing on the control plane's own machine.
 type nobody struct{}
 
-func (nobody) Start(context.Context, runs.Job, runs.Sink) error          { return errors.New("not here") }
-func (nobody) Adopt(context.Context, []runs.Job, runs.Sink) error        { return nil }
-func (nobody) Cancel(context.Context, string, time.Duration, bool) error { return nil }
+func (nobody) Start(context.Context, execution.Job, execution.Sink) error {
+	return errors.New("not here")
+}
+func (nobody) Adopt(context.Context, []execution.Job, execution.Sink) error { return nil }
+func (nobody) Cancel(context.Context, string, time.Duration, bool) error    { return nil }
 
 // plane is a control plane's side of workers over a real store and real
 // WebSockets, in a folder that survives restarts.

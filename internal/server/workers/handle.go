@@ -12,7 +12,7 @@ import (
 
 	"cdui/internal/protocol"
 	"cdui/internal/run"
-	"cdui/internal/server/runs"
+	"cdui/internal/server/execution"
 	"cdui/internal/server/workers/admit"
 	"cdui/internal/server/workers/conn"
 	"cdui/internal/server/workers/mailbox"
@@ -106,7 +106,7 @@ func (r *Registry) runAlive(s *session, alive *protocol.RunAlive) {
 	back := link(w, protocol.CodeWorkerReconnected, nil)
 	for _, h := range rec.Back {
 		p := w.runs[h.RunID]
-		r.tellSink(p, "link back", func(ctx context.Context, sink runs.Sink) error {
+		r.tellSink(p, "link back", func(ctx context.Context, sink execution.Sink) error {
 			return sink.LinkBack(ctx, p.id, p.attempt, back)
 		})
 		if p.cancel != nil {
@@ -115,7 +115,7 @@ func (r *Registry) runAlive(s *session, alive *protocol.RunAlive) {
 	}
 	for _, h := range rec.Gone {
 		r.log.Warn("run is gone from its worker", "worker", w.name, "run_id", h.RunID)
-		r.lose(w, w.runs[h.RunID], runs.Loss{
+		r.lose(w, w.runs[h.RunID], execution.Loss{
 			EndClass: run.EndWorkerLost, Code: protocol.CodeWorkerGone,
 			Text: fmt.Sprintf("worker %s came back without the run", w.name),
 			Params: map[string]any{"worker": w.name, "reason": protocol.Problem{
@@ -126,7 +126,7 @@ func (r *Registry) runAlive(s *session, alive *protocol.RunAlive) {
 	for _, h := range rec.NeverStarted {
 		p := w.runs[h.RunID]
 		delete(w.runs, h.RunID)
-		r.tellSink(p, "never started", func(ctx context.Context, sink runs.Sink) error {
+		r.tellSink(p, "never started", func(ctx context.Context, sink execution.Sink) error {
 			return sink.NeverStarted(ctx, p.id, p.attempt)
 		})
 	}
@@ -261,7 +261,7 @@ func (r *Registry) sessionEnded(s *session) {
 	r.startGrace(w)
 	lost := link(w, protocol.CodeWorkerDisconnected, &cause)
 	for _, p := range w.sorted() {
-		r.tellSink(p, "link lost", func(ctx context.Context, sink runs.Sink) error {
+		r.tellSink(p, "link lost", func(ctx context.Context, sink execution.Sink) error {
 			return sink.LinkLost(ctx, p.id, p.attempt, lost)
 		})
 	}
@@ -288,7 +288,7 @@ func (r *Registry) graceOver(name string, absence int) {
 	}
 	w.gone = true
 	seconds := r.cfg.ResumeGrace.Seconds()
-	loss := runs.Loss{
+	loss := execution.Loss{
 		EndClass: run.EndWorkerLost, Code: protocol.CodeWorkerUnreachable,
 		Text: fmt.Sprintf("worker %s did not come back within %s", name, r.cfg.ResumeGrace),
 		Params: map[string]any{"worker": name, "reason": protocol.Problem{

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"cdui/internal/protocol"
-	"cdui/internal/server/runs"
+	"cdui/internal/server/execution"
 	"cdui/internal/server/workers/admit"
 	"cdui/internal/server/workers/conn"
 	"cdui/internal/server/workers/mailbox"
@@ -45,10 +45,10 @@ func (r *Registry) post(p *placed, l mailbox.Letter) error {
 }
 
 // tellSink puts a call of the sink into a run's mailbox.
-func (r *Registry) tellSink(p *placed, what string, call func(ctx context.Context, sink runs.Sink) error) {
+func (r *Registry) tellSink(p *placed, what string, call func(ctx context.Context, sink execution.Sink) error) {
 	_ = r.post(p, mailbox.Letter{Do: func(ctx context.Context) { // only records can be refused
 		err := r.insist(ctx, what, p.id, func(ctx context.Context) error { return call(ctx, r.sink) })
-		if errors.Is(err, runs.ErrGone) {
+		if errors.Is(err, execution.ErrGone) {
 			r.disown(p)
 		}
 	}})
@@ -77,7 +77,7 @@ func (r *Registry) store(ctx context.Context, p *placed, records []protocol.Reco
 	if !stray {
 		err := r.insist(ctx, "records", p.id, func(ctx context.Context) error { return r.deliver(ctx, p, records) })
 		switch {
-		case errors.Is(err, runs.ErrGone):
+		case errors.Is(err, execution.ErrGone):
 			r.disown(p)
 			stray = true
 		case err != nil:
@@ -89,7 +89,7 @@ func (r *Registry) store(ctx context.Context, p *placed, records []protocol.Reco
 			err := r.insist(ctx, "late result", p.id, func(ctx context.Context) error {
 				return r.sink.Late(ctx, p.worker, p.id, p.attempt, *finished)
 			})
-			if err != nil && !errors.Is(err, runs.ErrGone) {
+			if err != nil && !errors.Is(err, execution.ErrGone) {
 				return
 			}
 		}
@@ -161,27 +161,27 @@ func (r *Registry) disown(p *placed) {
 
 // lose ends the runs of a worker that will not be waited for any more. The
 // caller holds mu.
-func (r *Registry) lose(w *worker, p *placed, loss runs.Loss) {
+func (r *Registry) lose(w *worker, p *placed, loss execution.Loss) {
 	if w.runs[p.id] == p {
 		delete(w.runs, p.id)
 	}
 	p.box.DropRecords()
-	r.tellSink(p, "loss", func(ctx context.Context, sink runs.Sink) error {
+	r.tellSink(p, "loss", func(ctx context.Context, sink execution.Sink) error {
 		err := sink.Lost(ctx, p.id, p.attempt, loss)
-		if errors.Is(err, runs.ErrGone) {
+		if errors.Is(err, execution.ErrGone) {
 			return nil // it has ended otherwise
 		}
 		return err
 	})
 }
 
-func link(w *worker, code string, reason *protocol.Problem) runs.Link {
+func link(w *worker, code string, reason *protocol.Problem) execution.Link {
 	text := map[string]string{
 		protocol.CodeWorkerDisconnected: "lost sight of worker %s; the run goes on there",
 		protocol.CodeWorkerReconnected:  "worker %s is back",
 		protocol.CodeWorkerAdopted:      "the control plane was restarted; it waits for worker %s, where the run goes on",
 	}[code]
-	return runs.Link{Code: code, Worker: w.name, Text: fmt.Sprintf(text, w.name), Reason: reason}
+	return execution.Link{Code: code, Worker: w.name, Text: fmt.Sprintf(text, w.name), Reason: reason}
 }
 
 const (
@@ -194,7 +194,7 @@ const (
 func (r *Registry) insist(ctx context.Context, what, runID string, deliver func(ctx context.Context) error) error {
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
 		err := deliver(ctx)
-		if err == nil || errors.Is(err, runs.ErrGone) || ctx.Err() != nil {
+		if err == nil || errors.Is(err, execution.ErrGone) || ctx.Err() != nil {
 			return err
 		}
 		r.log.Warn("report delayed", "what", what, "run_id", runID, "error", err)

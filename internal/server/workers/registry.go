@@ -16,9 +16,9 @@ import (
 	"cdui/internal/catalog"
 	"cdui/internal/device"
 	"cdui/internal/protocol"
-	"cdui/internal/scheduler"
+	"cdui/internal/scheduler/fleet"
+	"cdui/internal/server/execution"
 	"cdui/internal/server/runs"
-	"cdui/internal/server/runs/fleet"
 	"cdui/internal/server/workers/admit"
 	"cdui/internal/server/workers/assign"
 	"cdui/internal/server/workers/conn"
@@ -47,7 +47,7 @@ type Enroller interface {
 type Placer interface {
 	SetWorker(name string, w runs.WorkerState)
 	RemoveWorker(ctx context.Context, name string) error
-	Standings(worker string) map[string]scheduler.Standing
+	DeviceStates(machine string) map[string]runs.DeviceState
 }
 
 // Config is what a Registry is made of. Store, Catalog, Assign, Version and
@@ -95,7 +95,7 @@ type Registry struct {
 	mu      sync.Mutex
 	closed  bool
 	placer  Placer
-	sink    runs.Sink
+	sink    execution.Sink
 	workers map[string]*worker
 	// tokens maps the hash of a worker's token to its name.
 	tokens map[string]string

@@ -7,8 +7,9 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/catalog"
+	"cdui/internal/device"
 	"cdui/internal/protocol"
-	"cdui/internal/scheduler"
+	"cdui/internal/server/runs"
 )
 
 // List gives all workers by name.
@@ -84,20 +85,27 @@ func (r *Registry) view(w *worker, here map[string]string) api.Worker {
 		}
 		v.Catalog = differences(h.Catalog, here)
 	}
-	var slots map[string]scheduler.Standing
+	var states map[string]runs.DeviceState
 	if r.placer != nil {
-		slots = r.placer.Standings(w.name)
+		states = r.placer.DeviceStates(w.name)
 	}
 	for _, d := range w.devices {
-		slot := slots[d.Device]
-		dev := api.WorkerDevice{
-			Device: d, Slots: api.WorkerSlots{Slots: api.Slots{Cap: slot.Limit, Used: len(slot.Holders)}, LimitedBy: slot.LimitedBy},
-			Runs: []string{}, SameCard: append([]string{}, slot.SameCard...), Shared: slot.Shared, Strangers: "ignore",
-		}
-		for _, h := range slot.Holders {
-			dev.Runs = append(dev.Runs, h.RunID)
-		}
-		v.Devices = append(v.Devices, dev)
+		v.Devices = append(v.Devices, deviceView(d, states[d.Device]))
+	}
+	return v
+}
+
+func deviceView(d device.Device, st runs.DeviceState) api.WorkerDevice {
+	v := api.WorkerDevice{
+		Device: d, Slots: api.WorkerSlots{Slots: api.Slots{Cap: st.Limit, Used: len(st.Holders)}, LimitedBy: st.LimitedBy},
+		Runs: []string{}, SameCard: append([]string{}, st.SameCard...),
+		Shared: st.Policy.Shared, PromisedMiB: st.PromisedMiB, RoomMiB: st.RoomMiB, Strangers: string(st.Policy.Acting()),
+	}
+	for _, h := range st.Holders {
+		v.Runs = append(v.Runs, h.RunID)
+	}
+	if c := st.Closed; c.Code != "" {
+		v.Cordon = &api.Problem{Code: c.Code, Text: c.Why, Params: map[string]any{"device": d.Device}}
 	}
 	return v
 }

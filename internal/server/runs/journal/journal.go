@@ -10,6 +10,7 @@ import (
 
 	"cdui/internal/protocol"
 	"cdui/internal/run"
+	"cdui/internal/server/execution"
 	"cdui/internal/store"
 )
 
@@ -193,17 +194,8 @@ func With(facts json.RawMessage, name string, value any) json.RawMessage {
 	return MergeFacts(facts, doc)
 }
 
-// Link says why an executor lost sight of a run, or found it again. Its code is
-// the kind of the run_warning that it becomes.
-type Link struct {
-	Code, Text string
-	Worker     string
-	// Reason is the cause behind it, nil when there is none to tell.
-	Reason *protocol.Problem
-}
-
-// Event is the warning in the run's log.
-func (l Link) Event(ts time.Time) store.Event {
+// LinkEvent is the warning in a run's log about its executor's view of it.
+func LinkEvent(l execution.Link, ts time.Time) store.Event {
 	params := map[string]any{"worker": l.Worker}
 	if l.Reason != nil {
 		params["reason"] = l.Reason

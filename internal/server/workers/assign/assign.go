@@ -11,7 +11,7 @@ import (
 	"cdui/internal/graph"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
-	"cdui/internal/server/runs"
+	"cdui/internal/server/execution"
 )
 
 // Destination is the worker that a run's files have to reach.
@@ -27,7 +27,7 @@ type Destination struct {
 // Shipper fills an assignment with how the files of its run get to the worker
 // and back: Code, Storage, and the paths of the program that go with them.
 type Shipper interface {
-	Ship(ctx context.Context, job runs.Job, to Destination, a *protocol.Assign) error
+	Ship(ctx context.Context, job execution.Job, to Destination, a *protocol.Assign) error
 }
 
 // Builder makes assignments.
@@ -46,7 +46,7 @@ func (l *lacking) Error() string          { return l.text }
 func (l *lacking) EndClass() run.EndClass { return run.EndBadGraph }
 
 // Build turns a placed run into what its worker needs.
-func (b Builder) Build(ctx context.Context, job runs.Job, hello *protocol.Hello, to Destination) (*protocol.Assign, error) {
+func (b Builder) Build(ctx context.Context, job execution.Job, hello *protocol.Hello, to Destination) (*protocol.Assign, error) {
 	row := job.Row
 	options, err := json.Marshal(row.Options)
 	if err != nil {
@@ -84,7 +84,7 @@ func (b Builder) Build(ctx context.Context, job runs.Job, hello *protocol.Hello,
 
 // graph expands, checks and levels a graph here, so that the child only carries
 // it out; the worker must know its node types (CAT-06).
-func (b Builder) graph(ctx context.Context, job runs.Job, hello *protocol.Hello) (*protocol.Graph, error) {
+func (b Builder) graph(ctx context.Context, job execution.Job, hello *protocol.Hello) (*protocol.Graph, error) {
 	prepared, findings := graph.Prepare(job.Row.Graph, b.Catalog(ctx))
 	if len(findings) > 0 {
 		texts := make([]string, len(findings))

@@ -11,7 +11,7 @@ import (
 	"cdui/internal/device"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
-	"cdui/internal/server/runs/fleet"
+	"cdui/internal/scheduler/fleet"
 )
 
 func ptr[T any](v T) *T { return &v }

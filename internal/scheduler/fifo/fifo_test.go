@@ -9,7 +9,7 @@ import (
 
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
-	"cdui/internal/server/runs/fifo"
+	"cdui/internal/scheduler/fifo"
 )
 
 // A queue holds each run once, in order of priority and submission, whether in
