@@ -378,3 +378,46 @@ func strictUnmarshal(raw json.RawMessage, v any) error {
 	dec.DisallowUnknownFields()
 	return dec.Decode(v)
 }
+
+// retryable are the end classes that a retry may name.
+var retryable = []EndClass{EndUserCode, EndOutOfMemory, EndKilled, EndTimeout, EndWorkerLost, EndServer, EndBadGraph}
+
+func (p *optionReader) retry() *Retry {
+	raw, ok := p.get("retry")
+	if !ok {
+		return nil
+	}
+	var in struct {
+		Limit  int        `json:"limit"`
+		On     []EndClass `json:"on"`
+		DelayS *float64   `json:"delay_s"`
+	}
+	if err := strictUnmarshal(raw, &in); err != nil {
+		p.fail("retry", "must be an object {limit, on, delay_s}: %v", err)
+		return nil
+	}
+	r := &Retry{Limit: in.Limit, On: append([]EndClass{}, in.On...), DelayS: retryDelayS}
+	if in.DelayS != nil {
+		r.DelayS = *in.DelayS
+	}
+	if r.Limit < 1 || r.Limit > MaxRetryLimit {
+		p.fail("retry", "limit must be a whole number from 1 to %d", MaxRetryLimit)
+	}
+	if !(r.DelayS >= 0 && r.DelayS <= MaxRetryDelay.Seconds()) {
+		p.fail("retry", "delay_s must be a number of seconds from 0 to %g", MaxRetryDelay.Seconds())
+	}
+	for _, class := range r.On {
+		if !slices.Contains(retryable, class) {
+			p.fail("retry", "on names %q; use %s", class, strings.Join(classNames(retryable), ", "))
+		}
+	}
+	return r
+}
+
+func classNames(classes []EndClass) []string {
+	out := make([]string, len(classes))
+	for i, c := range classes {
+		out[i] = string(c)
+	}
+	return out
+}

@@ -31,6 +31,8 @@ type Options struct {
 	After             []After  `json:"after"`
 	// Priority puts a run before those of a lower one with the same queue key.
 	Priority int `json:"priority"`
+	// Retry repeats the run when it ends badly; nil never does.
+	Retry *Retry `json:"retry"`
 	// MaxRunSeconds ends the run with end class timeout; 0 is no limit.
 	MaxRunSeconds float64 `json:"max_run_seconds"`
 	// Hold keeps the run queued until it is released.
@@ -51,6 +53,9 @@ type Target struct {
 	// what earlier runs of the same kind took.
 	MemoryGiB    float64 `json:"memory_gib,omitempty"`
 	MemorySource string  `json:"memory_source,omitempty"`
+	// Raised: the estimate is above one that was too small. It is written by the
+	// control plane.
+	Raised bool `json:"raised,omitempty"`
 	// Wait false refuses a run that could not start now; nil is true.
 	Wait *bool `json:"wait,omitempty"`
 }
@@ -148,7 +153,7 @@ func OptionKeys() []string {
 	keys := []string{
 		"device", "seed", "deterministic", "record_outputs", "verbose", "weights_persistent",
 		"backward_mode", "auto_backward", "lane", "graph_id", "error_mode", "max_retries", "target",
-		"provenance", "key", "tags", "note", "after", "max_run_seconds", "hold", "priority", "script", "command",
+		"provenance", "key", "tags", "note", "after", "max_run_seconds", "hold", "priority", "retry", "script", "command",
 	}
 	sort.Strings(keys)
 	return keys
@@ -209,6 +214,7 @@ func ParseOptions(raw json.RawMessage) (Options, error) {
 	o.After = p.after()
 	o.MaxRunSeconds = p.seconds("max_run_seconds")
 	o.Target = p.target()
+	o.Retry = p.retry()
 	o.Script, o.Command = p.script(), p.command()
 	if p.err != nil {
 		return o, p.err

@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Reason says why a run waits, in words and as a stable code with params.
@@ -193,6 +194,14 @@ func MemoryWait(device string, asked, room int64, holders []string) Reason {
 	}
 }
 
+// BudgetRaised is a run that waits for the memory that its estimate was raised
+// to.
+func BudgetRaised(device string, asked, room int64, holders []string) Reason {
+	r := MemoryWait(device, asked, room, holders)
+	r.Code, r.Text = ReasonBudgetRaised, r.Text+"; its estimate was raised after running out of memory"
+	return r
+}
+
 // MemoryNever is a run that asks for more memory than a card has.
 func MemoryNever(device string, asked, total int64) Reason {
 	return Reason{
@@ -258,6 +267,15 @@ func OneShotPool(devices []string) Reason {
 		Code:   ReasonOneShotPool,
 		Text:   "waits for a one-shot worker that offers " + list,
 		Params: map[string]any{"devices": devices},
+	}
+}
+
+// Backoff is a run that repeats one and waits for its pause to be over.
+func Backoff(of string, number, limit int, until time.Time) Reason {
+	return Reason{
+		Code:   ReasonBackoff,
+		Text:   fmt.Sprintf("repeats %s (%d of %d) at %s", Short(of), number, limit, until.UTC().Format("15:04:05 UTC")),
+		Params: map[string]any{"run": of, "number": number, "limit": limit, "until": until.UTC()},
 	}
 }
 

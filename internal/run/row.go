@@ -31,6 +31,8 @@ type Row struct {
 	SweepID      string `json:"sweep_id"`
 	SweepVariant *int   `json:"sweep_variant"`
 	RerunOf      string `json:"rerun_of"`
+	// RetryOf is the run that this one repeats because it ended badly.
+	RetryOf string `json:"retry_of"`
 
 	// Facts is the execution_facts document, a JSON object or null.
 	Facts             json.RawMessage `json:"execution_facts"`
@@ -43,6 +45,8 @@ type Row struct {
 
 	// Graph is the stored snapshot; reads of rows leave it out.
 	Graph json.RawMessage `json:"-"`
+	// Likeness is what runs of one kind have in common. Reads leave it out.
+	Likeness string `json:"-"`
 	// RecordedSeq is the last spool record of this attempt in the store.
 	RecordedSeq uint64 `json:"-"`
 }

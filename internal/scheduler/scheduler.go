@@ -56,9 +56,9 @@ func Decide(s Snapshot) Plan {
 	return p.plan
 }
 
-// Explain answers for a run that isn't in line yet: whether it would start now,
-// else the reason why it would wait.
-func Explain(s Snapshot, key string, w Waiting) (run.Reason, bool) {
+// Explain answers for a run that isn't in line yet: the slots that it would
+// take now, else nil and the reason why it would wait.
+func Explain(s Snapshot, key string, w Waiting) ([]Slot, run.Reason) {
 	queues := make([]Queue, 0, len(s.Queues)+1)
 	mine := Queue{Key: key}
 	for _, q := range s.Queues {
@@ -78,20 +78,20 @@ func Explain(s Snapshot, key string, w Waiting) (run.Reason, bool) {
 	plan := Decide(s)
 	for _, start := range plan.Starts {
 		if start.RunID == w.RunID {
-			return run.Reason{}, true
+			return start.Slots, run.Reason{}
 		}
 	}
 	if reason, aside := plan.Aside[w.RunID]; aside {
-		return reason, false
+		return nil, reason
 	}
 	if n := len(mine.Waiting); n > 1 && plan.Reasons[key].Code != run.ReasonHeld {
 		for _, ahead := range mine.Waiting[:n-1] {
 			if !plan.settles(ahead.RunID) {
-				return run.Behind(mine.Waiting[n-2].RunID, n), false
+				return nil, run.Behind(mine.Waiting[n-2].RunID, n)
 			}
 		}
 	}
-	return plan.Reasons[key], false
+	return nil, plan.Reasons[key]
 }
 
 // settles tells whether the plan starts a run or sets it aside.
@@ -141,6 +141,7 @@ type wish struct {
 	worker, devices, kind string
 	program               bool
 	budget                int64
+	raised                bool
 	storage               string
 }
 
@@ -201,7 +202,7 @@ func (p *pass) offer(w *Waiting) (run.Reason, answer) {
 // places gives where w could go.
 func (p *pass) places(w *Waiting) *places {
 	a := w.Ask
-	key := wish{a.Worker, strings.Join(a.Devices, ","), a.Kind, a.Program, a.BudgetMiB, a.Storage}
+	key := wish{a.Worker, strings.Join(a.Devices, ","), a.Kind, a.Program, a.BudgetMiB, a.Raised, a.Storage}
 	if pl := p.wishes[key]; pl != nil && !a.Pool {
 		return pl
 	}

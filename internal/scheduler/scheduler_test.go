@@ -236,8 +236,8 @@ func TestExplainSaysWhatWouldHappen(t *testing.T) {
 	for _, c := range []struct{ wish, code string }{
 		{"cpu", ""}, {"cuda:0", run.ReasonBehind}, {"any/mps", run.ReasonNoDevice}, {"box/cuda", run.ReasonWorkerOffline}, {"any/cuda", run.ReasonSlotBusy},
 	} {
-		reason, starts := scheduler.Explain(w.Snapshot, c.wish, scheduler.Waiting{RunID: "new", Seq: 99, Ask: ask(c.wish)})
-		if starts != (c.code == "") || reason.Code != c.code {
+		slots, reason := scheduler.Explain(w.Snapshot, c.wish, scheduler.Waiting{RunID: "new", Seq: 99, Ask: ask(c.wish)})
+		if starts := slots != nil; starts != (c.code == "") || reason.Code != c.code {
 			t.Errorf("%s: starts %v, %+v", c.wish, starts, reason)
 		}
 	}

@@ -125,8 +125,10 @@ type Ask struct {
 	// Program needs no node types of the machine that it runs on.
 	Program bool
 	// BudgetMiB is the memory that the run's allocator is limited to on each of
-	// its devices, 0 without a budget.
+	// its devices, 0 without a budget. Raised: it is an estimate that was too
+	// small before.
 	BudgetMiB int64
+	Raised    bool
 	// Storage is what the machine must reach; empty where none is needed.
 	Storage string
 	// Pool asks for one-shot workers, which take no other runs.

@@ -57,6 +57,9 @@ func (v *verdict) reason() run.Reason {
 	r, name := v.least, v.least.slots[0].Name()
 	switch r.kind {
 	case short:
+		if v.ask.Raised {
+			return run.BudgetRaised(name, r.asked, r.room, r.holders)
+		}
 		return run.MemoryWait(name, r.asked, r.room, r.holders)
 	case filled:
 		return run.MemoryNoBudget(name, r.holders)

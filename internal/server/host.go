@@ -58,7 +58,7 @@ func (s *server) Status(ctx context.Context) api.ServerStatus {
 		Isolation: s.host.Isolation(), Running: executing, Waiting: queued,
 		Devices: []api.Device{}, Problems: s.Problems(ctx),
 	}
-	states := s.runs.DeviceStates(scheduler.Local)
+	states := s.runs.Board().DeviceStates(scheduler.Local)
 	for _, d := range s.inventory() {
 		slot := states[d.Device]
 		runs := []string{}

@@ -180,7 +180,7 @@ func (s *server) compose(ctx context.Context, folder *folder, tokenHash, url str
 		Store: s.store, Executor: s.exec, Workers: s.workers, Limits: s.cfg.Limits, Devices: s.inventory, Catalog: s.Catalog, PayloadCap: s.cfg.PayloadCap,
 		Grace: s.cfg.Grace, Interactive: s.cfg.Interactive, Notify: s.hub.Notify, Logger: s.log,
 	})
-	s.policies = policies.New(s.store, s.runs)
+	s.policies = policies.New(s.store, s.runs.Board())
 	return nil
 }
 
@@ -248,7 +248,7 @@ func (s *server) load(ctx context.Context) error {
 	if err := s.policies.Load(ctx); err != nil {
 		return err
 	}
-	if err := s.workers.Load(ctx, s.runs); err != nil {
+	if err := s.workers.Load(ctx, placer{s.runs.Board(), s.runs}); err != nil {
 		return err
 	}
 	return s.runs.Load(ctx)

@@ -7,6 +7,8 @@ import (
 	"cdui/internal/catalog"
 	"cdui/internal/run"
 	"cdui/internal/server/httpapi"
+	"cdui/internal/server/runs"
+	"cdui/internal/server/runs/board"
 	"cdui/internal/server/tokens"
 	"cdui/internal/server/workers"
 	"cdui/internal/server/workers/assign"
@@ -15,6 +17,12 @@ import (
 // catalogEvery is how often workers' node types are compared with the server's,
 // where those have changed.
 const catalogEvery = 10 * time.Second
+
+// placer is what the registry tells of its workers.
+type placer struct {
+	*board.Board
+	*runs.Service
+}
 
 // composeWorkers makes the registry of workers and the keeper of users' tokens.
 func (s *server) composeWorkers(ctx context.Context, tokenHash, url string) error {

@@ -53,6 +53,8 @@ type Patch struct {
 	Devices           []string
 	FingerprintDigest *string
 	CancelRequestedAt *time.Time
+	// PeakMiB is the most memory that the run took of one card.
+	PeakMiB *int64
 }
 
 // Event is one entry of a run's log. Cursor is set by the store.
@@ -164,6 +166,7 @@ func (p *prepared) prepareInsert() error {
 		r.User, r.GitCommit, boolOrNil(r.GitDirty), documentOrNil(r.PluginPins),
 		r.SweepID, intOrNil(r.SweepVariant), r.RerunOf, r.WorkerID, devices,
 		r.FingerprintDigest, microsOrNil(r.CancelRequestedAt), string(options), documentOrNil(r.Facts),
+		r.RetryOf, r.Likeness,
 	}
 	p.graph = string(r.Graph)
 	p.tags = r.Options.Tags
@@ -196,6 +199,9 @@ func (p *prepared) preparePatch() error {
 	}
 	if c.Error != nil {
 		set("error", *c.Error)
+	}
+	if c.PeakMiB != nil {
+		set("peak_mib", *c.PeakMiB)
 	}
 	if c.EndClass != nil {
 		set("end_class", string(*c.EndClass))

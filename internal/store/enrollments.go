@@ -52,6 +52,9 @@ func (s *Store) Enroll(ctx context.Context, enrollment, name, tokenHash string, 
 		if err := v.spend(enrollment, name, now); err != nil {
 			return err
 		}
+		if err := v.exec(`DELETE FROM removed_workers WHERE name = ?`, name); err != nil {
+			return err
+		}
 		return v.exec(`INSERT INTO workers (name, token_hash, machine_id, version, created_at) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET token_hash = excluded.token_hash, machine_id = excluded.machine_id,
 			version = excluded.version`, name, tokenHash, f.MachineID, f.Version, micros(now))

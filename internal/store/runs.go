@@ -16,7 +16,7 @@ const activeStatuses = `'queued', 'running', 'disconnected'`
 const runColumns = `r.seq, r.id, r.name, r.status, r.error, r.end_class, r.queue_key, r.created_at,
 	r.started_at, r.finished_at, r.attempt, r.user, r.git_commit, r.git_dirty, r.plugin_pins,
 	r.sweep_id, r.sweep_variant, r.rerun_of, r.worker_id, r.devices, r.fingerprint_digest,
-	r.cancel_requested_at, r.options, r.execution_facts`
+	r.cancel_requested_at, r.options, r.execution_facts, r.retry_of`
 
 // scanRun reads runColumns, then more.
 func scanRun(scan func(...any) error, more ...any) (run.Row, error) {
@@ -30,7 +30,7 @@ func scanRun(scan func(...any) error, more ...any) (run.Row, error) {
 		&r.Seq, &r.ID, &r.Name, &r.Status, &r.Error, &r.EndClass, &r.QueueKey, &created,
 		&started, &finished, &r.Attempt, &r.User, &r.GitCommit, &dirty, &pins,
 		&r.SweepID, &variant, &r.RerunOf, &r.WorkerID, &devices, &r.FingerprintDigest,
-		&cancel, &options, &facts,
+		&cancel, &options, &facts, &r.RetryOf,
 	}
 	if err := scan(append(dest, more...)...); err != nil {
 		return r, err

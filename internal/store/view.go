@@ -16,8 +16,8 @@ const (
 	insertRun = `INSERT INTO exec_runs (id, name, key, status, error, end_class, queue_key,
 		created_at, started_at, finished_at, attempt, user, git_commit, git_dirty, plugin_pins,
 		sweep_id, sweep_variant, rerun_of, worker_id, devices, fingerprint_digest,
-		cancel_requested_at, options, execution_facts)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		cancel_requested_at, options, execution_facts, retry_of, likeness)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	insertEvent = `INSERT INTO exec_run_events (run, pos, attempt, seq, ts, type, payload)
 		VALUES (?, ?, ?, ?, ?, ?, ?)`
 	insertMetrics = `INSERT INTO exec_run_metrics (run, pos, attempt, seq, ts, points)

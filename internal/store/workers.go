@@ -84,8 +84,21 @@ func (s *Store) RemoveWorker(ctx context.Context, name string) error {
 		if err := v.changeOne(name, `DELETE FROM workers WHERE name = ?`, name); err != nil {
 			return err
 		}
+		if err := v.exec(`INSERT OR IGNORE INTO removed_workers (name) VALUES (?)`, name); err != nil {
+			return err
+		}
 		return v.exec(`DELETE FROM worker_enrollments WHERE worker = ?`, name)
 	})
+}
+
+// RemovedWorkers lists the workers that were removed and not enrolled again.
+func (s *Store) RemovedWorkers(ctx context.Context) ([]string, error) {
+	rows, err := s.query(ctx, `SELECT name FROM removed_workers`)
+	if err != nil {
+		return nil, s.readError("list removed workers", err)
+	}
+	names, err := collectIDs(rows)
+	return names, s.readError("list removed workers", err)
 }
 
 func (s *Store) changeWorker(ctx context.Context, name, query string, args ...any) error {

@@ -140,7 +140,7 @@ func TestSchema1IsMigrated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := db.ExecContext(t.Context(), `DROP TABLE workers; DROP TABLE worker_enrollments; DROP TABLE tokens;
-		DROP TABLE file_hashes; DROP TABLE device_policies; DROP TABLE queue_holds;
+		DROP TABLE file_hashes; DROP TABLE device_policies; DROP TABLE queue_holds; DROP TABLE removed_workers;
 		DROP INDEX exec_runs_by_retry; DROP INDEX exec_runs_by_likeness; ALTER TABLE exec_runs DROP COLUMN retry_of;
 		ALTER TABLE exec_runs DROP COLUMN likeness; ALTER TABLE exec_runs DROP COLUMN peak_mib; PRAGMA user_version = 1`); err != nil {
 		t.Fatal(err)

@@ -78,7 +78,7 @@ func Check(req api.SubmitRequest, m Machines, cat *catalog.Catalog) (Checked, er
 	if o.Device == "" {
 		o.Device = settingsDevice(m, o, env.Settings.Device)
 	}
-	c := Checked{Program: program, Row: run.Row{Name: name, Options: o, Graph: raw, RerunOf: req.RerunOf}}
+	c := Checked{Program: program, Row: run.Row{Name: name, Options: o, Graph: raw, RerunOf: req.RerunOf, Likeness: likeness(raw, program)}}
 	if err := c.place(m); err != nil {
 		return Checked{}, err
 	}

@@ -44,7 +44,7 @@ func AskOf(o run.Options, devices []string, program graph.Program) *scheduler.As
 	}
 	ask := &scheduler.Ask{
 		Worker: t.Worker, Program: program.Script != nil || program.Command != nil,
-		BudgetMiB: t.BudgetMiB(), Pool: t.Pool != "",
+		BudgetMiB: t.BudgetMiB(), Raised: t.Raised, Pool: t.Pool != "",
 	}
 	switch concrete := o.Device == device.CPU || strings.Contains(o.Device, ":"); {
 	case len(t.Devices) > 0:

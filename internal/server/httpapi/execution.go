@@ -257,8 +257,7 @@ func (k *socket) cancel(ctx context.Context, a action) error {
 		return k.send(map[string]any{"type": run.EventExecutionStopped, "reason": "not_running"})
 	}
 	reply, err := k.server.cfg.Runs.Cancel(ctx, id, -1, false)
-	var e *api.Error
-	if errors.As(err, &e) {
+	if e := refusal(err); e != nil {
 		return k.complain(e.Message)
 	}
 	if err != nil {

@@ -253,7 +253,7 @@ func (s *Server) rerun(r *http.Request) (any, error) {
 // copyOf builds the submission of a rerun. A key and a dependency belong to
 // the first run alone.
 func copyOf(row run.Row, req api.RerunRequest) (api.SubmitRequest, error) {
-	o := row.Options
+	o := row.Options.Fresh()
 	o.Key, o.After, o.Hold = "", []run.After{}, false
 	if req.Args != nil {
 		switch {

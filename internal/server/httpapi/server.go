@@ -211,13 +211,8 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.As(err, &tooLarge):
 		e = api.Errorf(api.TooLarge, "the request's body is larger than %d bytes", tooLarge.Limit).With("limit", tooLarge.Limit)
-	case errors.As(err, &e):
-	case errors.Is(err, store.ErrNotFound):
-		e = api.Errorf(api.NotFound, "%v", store.ErrNotFound)
-	case errors.Is(err, store.ErrFull):
-		e = api.Errorf(api.StorageFull, "%v", err)
-	case errors.Is(err, store.ErrBusy):
-		e = api.Errorf(api.StorageBusy, "%v", err)
+	case refusal(err) != nil:
+		e = refusal(err)
 	case r.Context().Err() != nil:
 		return
 	default:
@@ -225,6 +220,24 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		e = api.Errorf(api.Internal, "the control plane could not answer; its log says why")
 	}
 	s.write(w, e.Code.Status(), api.ErrorBody{Error: e})
+}
+
+// refusal is what a caller is told of an error that has a code, nil for others.
+func refusal(err error) *api.Error {
+	var e *api.Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, store.ErrNotFound):
+		return api.Errorf(api.NotFound, "%v", err)
+	case errors.Is(err, store.ErrNotActive), errors.Is(err, store.ErrActive):
+		return api.Errorf(api.Conflict, "%v", err)
+	case errors.Is(err, store.ErrFull):
+		return api.Errorf(api.StorageFull, "the disk of the control plane's data folder is full; free some space and try again")
+	case errors.Is(err, store.ErrBusy):
+		return api.Errorf(api.StorageBusy, "another program holds the control plane's database locked; try again when it has finished")
+	}
+	return nil
 }
 
 // decode reads a JSON body. An empty one leaves v as it is when optional.

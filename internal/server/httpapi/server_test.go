@@ -28,6 +28,7 @@ import (
 	"cdui/internal/server/files"
 	"cdui/internal/server/httpapi"
 	"cdui/internal/server/runs"
+	"cdui/internal/server/runs/board"
 	"cdui/internal/server/tokens"
 	"cdui/internal/server/workers"
 	"cdui/internal/store"
@@ -121,7 +122,7 @@ func newSite(t *testing.T) *site {
 	registry := workers.New(workers.Config{
 		Store: st, Catalog: w.Catalog, Version: "test", TokenHash: token.Hash(secret), URL: "http://127.0.0.1:8000",
 	})
-	if err := registry.Load(context.Background(), svc); err != nil {
+	if err := registry.Load(context.Background(), placer{svc.Board(), svc}); err != nil {
 		t.Fatal(err)
 	}
 	w.api = httpapi.New(httpapi.Config{
@@ -459,4 +460,10 @@ func TestPinsReachTheHost(t *testing.T) {
 	if code, raw := w.request("DELETE", "/api/runs/"+id+"/pin", "", api.HeaderToken, secret); code != 200 || w.pinned != id+"false" {
 		t.Errorf("%d %s: %s", code, raw, w.pinned)
 	}
+}
+
+// placer is what the registry tells of its workers.
+type placer struct {
+	*board.Board
+	*runs.Service
 }

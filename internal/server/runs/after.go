@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"slices"
 
 	"cdui/internal/run"
 )
@@ -9,8 +10,8 @@ import (
 // awaits tells whether e still waits for other active runs, and notes it as
 // their dependent. Runs that have ended are settled by settleAfter, which may
 // ask the store. The caller holds mu.
-func (s *Service) awaits(e *entry) bool {
-	for _, a := range e.row.Options.After {
+func (s *Service) awaits(e *entry, after []run.After) bool {
+	for _, a := range after {
 		other := s.runs[a.Run]
 		if other == nil || other.phase == ending && other.row.Status.Terminal() {
 			continue
@@ -35,11 +36,14 @@ func (s *Service) settleAfter(ctx context.Context, id string) {
 		s.mu.Unlock()
 		return
 	}
-	after := e.row.Options.After
+	after := slices.Clone(e.row.Options.After)
 	s.mu.Unlock()
 
 	var never *run.Reason
-	for _, a := range after {
+	for i, a := range after {
+		// A run that is repeated has not ended before its last repetition has.
+		a.Run = s.tail(ctx, a.Run)
+		after[i] = a
 		status := run.Status("removed")
 		if row, err := s.cfg.Store.Run(ctx, a.Run); err == nil {
 			status = row.Status
@@ -60,7 +64,7 @@ func (s *Service) settleAfter(ctx context.Context, id string) {
 		e.aside = never
 		return
 	}
-	if !s.awaits(e) {
+	if !s.awaits(e, after) {
 		e.aside, e.afterMet = nil, true
 		s.join(e)
 	}

@@ -29,7 +29,7 @@ func (s *Service) Cancel(ctx context.Context, id string, grace time.Duration, fo
 		s.mu.Unlock()
 		row, err := s.cfg.Store.Run(ctx, id)
 		if err != nil {
-			return api.CancelReply{}, storeError(err)
+			return api.CancelReply{}, err
 		}
 		return api.CancelReply{RunID: id, Status: row.Status}, nil
 	}
@@ -52,7 +52,7 @@ func (s *Service) Cancel(ctx context.Context, id string, grace time.Duration, fo
 	s.mu.Unlock()
 	if force && status == run.Disconnected {
 		if err := s.giveUp(ctx, e, attempt); err != nil && !errors.Is(err, execution.ErrGone) {
-			return api.CancelReply{}, storeError(err)
+			return api.CancelReply{}, err
 		}
 		return api.CancelReply{RunID: id, Status: run.Cancelled, Cancelled: true}, nil
 	}
@@ -112,7 +112,7 @@ func (s *Service) leave(ctx context.Context, e *entry, l leaving) (run.Status, e
 		s.mu.Unlock()
 		s.settleAfter(ctx, e.row.ID)
 		s.schedule()
-		return run.Queued, storeError(err)
+		return run.Queued, err
 	}
 	s.mu.Lock()
 	e.row.Status, e.row.EndClass, e.row.FinishedAt, e.row.Error = status, class, &ts, text

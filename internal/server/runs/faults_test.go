@@ -2,6 +2,7 @@ package runs_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -10,7 +11,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"cdui/internal/api"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
@@ -47,16 +47,16 @@ func TestAFullDiskRefusesSubmitsAndLosesNothing(t *testing.T) {
 	w.untilStarted(running)
 	disk.full.Store(true)
 
-	if _, err := w.svc.Submit(ctx, "", command(nil)); api.CodeOf(err) != api.StorageFull {
+	if _, err := w.svc.Submit(ctx, "", command(nil)); !errors.Is(err, store.ErrFull) {
 		t.Errorf("submit: %v", err)
 	}
-	if _, err := w.svc.Cancel(ctx, queued, -1, false); api.CodeOf(err) != api.StorageFull {
+	if _, err := w.svc.Cancel(ctx, queued, -1, false); !errors.Is(err, store.ErrFull) {
 		t.Errorf("cancel of a waiting run: %v", err)
 	}
 	if v := w.view(queued); v.Status != run.Queued || v.QueuePosition == nil {
 		t.Errorf("the waiting run lost its place: %+v", v)
 	}
-	if _, err := w.svc.Hold(ctx, queued); api.CodeOf(err) != api.StorageFull {
+	if _, err := w.svc.Hold(ctx, queued); !errors.Is(err, store.ErrFull) {
 		t.Errorf("hold: %v", err)
 	}
 	if v := w.view(queued); v.Options.Hold || v.QueuePosition == nil {
@@ -150,7 +150,7 @@ func TestAnyHistoryIsSound(t *testing.T) {
 					_, _ = w.svc.Release(ctx, rapid.SampledFrom(ids).Draw(rt, "release"))
 				}
 			}
-			for d, slot := range w.svc.DeviceStates(scheduler.Local) {
+			for d, slot := range w.svc.Board().DeviceStates(scheduler.Local) {
 				if len(slot.Holders) > slot.Limit {
 					rt.Fatalf("%s holds %v, its cap is %d", d, slot.Holders, slot.Limit)
 				}
@@ -169,7 +169,7 @@ func TestAnyHistoryIsSound(t *testing.T) {
 				rt.Fatalf("run %s is %s for ever: %s", id, v.Status, v.QueueReason)
 			}
 		}
-		for d, slot := range w.svc.DeviceStates(scheduler.Local) {
+		for d, slot := range w.svc.Board().DeviceStates(scheduler.Local) {
 			if len(slot.Holders) > 0 {
 				rt.Fatalf("%s still holds %v", d, slot.Holders)
 			}

@@ -110,9 +110,6 @@ func (s *Service) placedInVain(id string, attempt int) {
 		}
 		return err
 	})
-	if err == nil {
-		err = s.strandIfRemoved(s.ctx, id)
-	}
 	if err != nil && s.ctx.Err() == nil {
 		s.log.Error("put back in line", "run_id", id, "error", err)
 	}
@@ -176,6 +173,9 @@ func (s *Service) NeverStarted(ctx context.Context, runID string, attempt int) e
 	s.enqueue(e)
 	s.mu.Unlock()
 	s.cfg.Notify(runID)
+	if err := s.strandIfRemoved(ctx, runID); err != nil {
+		s.log.Error("end a run whose worker was removed", "run_id", runID, "error", err)
+	}
 	s.schedule()
 	return nil
 }
@@ -215,7 +215,7 @@ func (s *Service) setHold(ctx context.Context, id string, hold bool) (api.RunSta
 		if e == nil {
 			row, err := s.cfg.Store.Run(ctx, id)
 			if err != nil {
-				return api.RunState{}, storeError(err)
+				return api.RunState{}, err
 			}
 			status = row.Status
 		}
@@ -227,6 +227,11 @@ func (s *Service) setHold(ctx context.Context, id string, hold bool) (api.RunSta
 	after.Hold = hold
 	if !hold {
 		after.After = []run.After{}
+		if r := after.Retry; r != nil && r.NotBefore != nil {
+			now := *r
+			now.NotBefore = nil
+			after.Retry = &now
+		}
 	}
 	e.row.Options, e.aside = after, nil
 	s.dequeue(e)
@@ -242,7 +247,7 @@ func (s *Service) setHold(ctx context.Context, id string, hold bool) (api.RunSta
 			s.enqueue(e)
 		}
 		s.mu.Unlock()
-		return api.RunState{}, storeError(err)
+		return api.RunState{}, err
 	}
 	s.settleAfter(ctx, id)
 	s.cfg.Notify(id)

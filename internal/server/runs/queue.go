@@ -19,14 +19,19 @@ func (s *Service) enqueue(e *entry) {
 		reason := run.AfterWaits(o.After[0].Run, o.After[0].Condition)
 		e.aside = &reason
 	default:
+		if reason, until, pauses := pausing(e.row); pauses {
+			e.aside = &reason
+			s.wake(e, until)
+			return
+		}
 		s.join(e)
 	}
 }
 
-// admit lets a new run in: an interactive one starts at once, others queue. The
-// caller holds mu.
+// admit lets a new run in: one that is interactive or has its place starts at
+// once, others queue. The caller holds mu.
 func (s *Service) admit(e *entry) {
-	if !e.interactive() {
+	if !e.interactive() && e.slots == nil {
 		s.enqueue(e)
 		return
 	}
@@ -47,42 +52,32 @@ func (s *Service) sessionFree() bool {
 }
 
 // join puts a run that nothing holds back into its line. The caller holds mu.
-func (s *Service) join(e *entry) { s.lines.Join(e.row.QueueKey, e.line()) }
+func (s *Service) join(e *entry) { s.board.Join(e.row.QueueKey, e.line()) }
 
 // dequeue takes a run out of its line. The caller holds mu.
-func (s *Service) dequeue(e *entry) { s.lines.Leave(e.row.QueueKey, e.line()) }
+func (s *Service) dequeue(e *entry) { s.board.Leave(e.row.QueueKey, e.line()) }
 
 // line is how a run stands in its line.
 func (e *entry) line() scheduler.Waiting {
 	return scheduler.Waiting{RunID: e.row.ID, Seq: e.row.Seq, Priority: e.row.Options.Priority, Ask: e.ask}
 }
 
-func (s *Service) release(e *entry) { s.fleet.Release(e.row.ID, e.slots) }
-
-// snapshot is what the scheduler needs to know. The caller holds mu.
-func (s *Service) snapshot() scheduler.Snapshot {
-	snapshot := s.fleet.Snapshot()
-	snapshot.Queues = s.lines.Queues()
-	return snapshot
-}
+func (s *Service) release(e *entry) { s.board.Release(e.row.ID, e.slots) }
 
 // schedule plans and starts what may start.
 func (s *Service) schedule() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.lines.Empty() {
+	if s.closed {
 		return
 	}
-	plan := scheduler.Decide(s.snapshot())
-	s.lines.Explain(plan, func(id string) (string, scheduler.Waiting) {
+	starts := s.board.Plan(func(id string) (string, scheduler.Waiting) {
 		e := s.runs[id]
 		return e.row.QueueKey, e.line()
 	})
-	for _, start := range plan.Starts {
+	for _, start := range starts {
 		e := s.runs[start.RunID]
-		s.dequeue(e)
 		e.settle(start.Slots)
-		s.fleet.Take(e.row.ID, e.slots, e.ask.BudgetMiB)
 		e.phase = placing
 		s.wg.Go(func() { s.place(e) })
 	}

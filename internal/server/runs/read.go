@@ -6,7 +6,6 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/run"
-	"cdui/internal/scheduler"
 )
 
 // View lays what only memory knows over a stored row: where it stands in its
@@ -50,59 +49,54 @@ func (s *Service) waitsFor(e *entry) (*int, *run.Reason) {
 	if e.aside != nil {
 		return nil, e.aside
 	}
-	return s.lines.Why(e.row.QueueKey, e.line())
+	return s.board.Why(e.row.QueueKey, e.line())
 }
 
-// Queue lists every queue key that has runs, by name, and every slot's key.
+// Queue lists every queue key that has runs or is held, by name, and every
+// slot's key.
 func (s *Service) Queue() api.Queue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	keys := map[string]*api.QueueKey{}
-	caps := scheduler.KeyCaps(s.fleet.Snapshot())
-	key := func(name string) *api.QueueKey {
-		if keys[name] == nil {
-			keys[name] = &api.QueueKey{Key: name, Cap: caps(name), Running: []api.QueueEntry{}, Waiting: []api.QueueEntry{}}
-		}
-		return keys[name]
-	}
-	for _, slot := range s.fleet.Slots() {
-		key(slot.Name())
-	}
-	aside := map[string][]*entry{}
+	running, aside := map[string][]api.QueueEntry{}, map[string][]*entry{}
+	var keys []string
 	for _, e := range s.runs {
+		key := e.row.QueueKey
 		switch {
 		case e.phase != waiting:
-			k := key(e.row.QueueKey)
-			k.Running = append(k.Running, api.QueueEntry{RunID: e.row.ID, Name: e.row.Title(), Status: e.row.Status})
+			running[key] = append(running[key], e.queued())
 		case e.aside != nil:
-			aside[e.row.QueueKey] = append(aside[e.row.QueueKey], e)
+			aside[key] = append(aside[key], e)
 		}
+		keys = append(keys, key)
 	}
-	s.lines.Each(func(name string, line []scheduler.Waiting) {
-		k := key(name)
-		for i, w := range line {
-			e := s.runs[w.RunID]
-			_, reason := s.waitsFor(e)
-			k.Waiting = append(k.Waiting, api.QueueEntry{RunID: w.RunID, Name: e.row.Title(), Status: e.row.Status, Position: i + 1, Reason: reason})
+	out := api.Queue{Keys: []api.QueueKey{}}
+	for name, q := range s.board.Queues(keys) {
+		k := api.QueueKey{Key: name, Cap: q.Cap, Held: q.Held, Running: running[name], Waiting: []api.QueueEntry{}}
+		if k.Running == nil {
+			k.Running = []api.QueueEntry{}
 		}
-	})
-	for name, entries := range aside {
-		slices.SortFunc(entries, func(a, b *entry) int { return int(a.row.Seq - b.row.Seq) })
-		for _, e := range entries {
-			k := key(name)
-			k.Waiting = append(k.Waiting, api.QueueEntry{RunID: e.row.ID, Name: e.row.Title(), Status: e.row.Status, Reason: e.aside})
+		for i, id := range q.Waiting {
+			entry := s.runs[id].queued()
+			_, entry.Reason = s.waitsFor(s.runs[id])
+			entry.Position = i + 1
+			k.Waiting = append(k.Waiting, entry)
 		}
-	}
-	for name, why := range s.lines.Held() {
-		key(name).Held = &why
-	}
-	out := api.Queue{Keys: make([]api.QueueKey, 0, len(keys))}
-	for _, k := range keys {
+		slices.SortFunc(aside[name], func(a, b *entry) int { return int(a.row.Seq - b.row.Seq) })
+		for _, e := range aside[name] {
+			entry := e.queued()
+			entry.Reason = e.aside
+			k.Waiting = append(k.Waiting, entry)
+		}
 		slices.SortFunc(k.Running, func(a, b api.QueueEntry) int { return strings.Compare(a.RunID, b.RunID) })
-		out.Keys = append(out.Keys, *k)
+		out.Keys = append(out.Keys, k)
 	}
 	slices.SortFunc(out.Keys, func(a, b api.QueueKey) int { return strings.Compare(a.Key, b.Key) })
 	return out
+}
+
+// queued is how a run is listed in its queue.
+func (e *entry) queued() api.QueueEntry {
+	return api.QueueEntry{RunID: e.row.ID, Name: e.row.Title(), Status: e.row.Status}
 }
 
 // Counts gives how many runs execute and how many wait.

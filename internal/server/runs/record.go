@@ -111,19 +111,29 @@ func (s *Service) endWith(ctx context.Context, e *entry, attempt int, f protocol
 		}
 	}
 	facts := journal.MergeFacts(last.FactsOn(e.row.Facts), journal.EndFacts(f))
+	ts, class := now(), run.EndClass(f.EndClass)
+	next := s.repetition(e, status, class, ts)
+	if next != nil {
+		facts = journal.With(facts, "retried_as", next.row.ID)
+	}
+	var budget int64
+	if e.ask != nil {
+		budget = e.ask.BudgetMiB
+	}
 	s.mu.Unlock()
 	s.schedule()
 
-	ts, class := now(), run.EndClass(f.EndClass)
 	change := last.Change
 	change.RunID, change.Attempt, change.RecordedSeq = e.row.ID, attempt, last.FinishedSeq
 	change.RequireActive, change.RequireAttempt, change.End = true, attempt, true
-	change.Patch = &store.Patch{Status: &status, Error: &f.Error, EndClass: &class, FinishedAt: &ts, Facts: facts}
+	change.Patch = &store.Patch{Status: &status, Error: &f.Error, EndClass: &class, FinishedAt: &ts, Facts: facts, PeakMiB: journal.Peak(f, budget)}
 	change.Events = append(change.Events, journal.Terminal(status, f, ts))
-	if _, err := s.cfg.Store.Apply(ctx, change); err != nil {
+	results, err := s.cfg.Store.Apply(ctx, ended(change, next)...)
+	if err != nil {
 		if !errors.Is(err, store.ErrNotActive) && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
+		next = nil
 	}
 	s.mu.Lock()
 	e.row.Status, e.row.Error, e.row.EndClass, e.row.FinishedAt, e.row.Facts = status, f.Error, class, &ts, facts
@@ -132,6 +142,9 @@ func (s *Service) endWith(ctx context.Context, e *entry, attempt int, f protocol
 	s.mu.Unlock()
 	s.cfg.Notify(row.ID)
 	s.cfg.Ended(row)
+	if next != nil {
+		s.let(next, results[1].Seq)
+	}
 	s.settleDependents(ctx, row.ID)
 	s.schedule()
 	return nil

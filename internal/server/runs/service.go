@@ -16,9 +16,9 @@ import (
 	"cdui/internal/protocol"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
-	"cdui/internal/scheduler/fifo"
-	"cdui/internal/scheduler/fleet"
 	"cdui/internal/server/execution"
+	"cdui/internal/server/runs/board"
+	"cdui/internal/server/runs/journal"
 	"cdui/internal/store"
 	"cdui/internal/submission"
 )
@@ -31,6 +31,17 @@ type Store interface {
 	ByKey(ctx context.Context, key string) (run.Row, error)
 	Graph(ctx context.Context, id string) (json.RawMessage, error)
 	Active(ctx context.Context) ([]run.Row, error)
+	History
+}
+
+// History is what the service asks about runs that have ended.
+type History interface {
+	// RetriedAs gives the run that repeats another one, "" if none does.
+	RetriedAs(ctx context.Context, id string) (string, error)
+	// Peaks gives what the last n runs of one likeness took of a card.
+	Peaks(ctx context.Context, likeness string, n int) ([]run.Peak, error)
+	// RemovedWorkers lists the workers that were removed and not enrolled again.
+	RemovedWorkers(ctx context.Context) ([]string, error)
 }
 
 // Config is what a Service is made of. Workers, Notify, Ended and Logger may
@@ -66,10 +77,8 @@ type Service struct {
 	mu     sync.Mutex
 	closed bool
 	runs   map[string]*entry
-	lines  *fifo.Lines
-	fleet  *fleet.Fleet
-	// workers are all that runs may name.
-	workers map[string]WorkerState
+	// board has a lock of its own, which is taken after mu.
+	board *board.Board
 	// dependents maps a run to those that wait for its end.
 	dependents map[string]map[string]bool
 }
@@ -130,12 +139,12 @@ func New(cfg Config) *Service {
 		cfg.Ended = func(run.Row) {}
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	return &Service{
+	s := &Service{
 		cfg: cfg, log: cfg.Logger, ctx: ctx, stop: stop,
-		runs: map[string]*entry{}, lines: fifo.NewLines(),
-		fleet: fleet.New(cfg.Limits), workers: map[string]WorkerState{},
-		dependents: map[string]map[string]bool{},
+		runs: map[string]*entry{}, dependents: map[string]map[string]bool{},
 	}
+	s.board = board.New(cfg.Limits, s.schedule)
+	return s
 }
 
 // Load takes over the active rows that an earlier process left: waiting runs
@@ -145,7 +154,7 @@ func (s *Service) Load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("load active runs: %w", err)
 	}
-	s.RefreshDevices()
+	s.board.SetLocal(s.cfg.Devices())
 	var local, away []execution.Job
 	var gone []*entry
 	for _, row := range rows {
@@ -170,6 +179,9 @@ func (s *Service) Load(ctx context.Context) error {
 		if err := s.forgetSecrets(ctx, e); err != nil {
 			return fmt.Errorf("end run %s: %w", e.row.ID, err)
 		}
+	}
+	if err := s.strandRemoved(ctx); err != nil {
+		return err
 	}
 	for _, row := range rows {
 		s.settleAfter(ctx, row.ID)
@@ -221,13 +233,10 @@ func (s *Service) adopt(row run.Row) (*entry, error) {
 		return e, nil
 	}
 	e.phase = executing
-	e.pid = pidIn(row.Facts)
+	e.pid = journal.PID(row.Facts)
 	if e.ask != nil {
 		e.slots = scheduler.SlotsOf(machine(row), row.Devices)
-		for _, at := range e.slots {
-			s.fleet.Adopt(at, resumed(row.Facts, at.Device))
-		}
-		s.fleet.Take(row.ID, e.slots, e.ask.BudgetMiB)
+		s.board.Adopt(row.ID, e.slots, journal.Cards(row.Facts, row.Devices), e.ask.BudgetMiB)
 	}
 	return e, nil
 }
@@ -250,17 +259,6 @@ func (s *Service) interruptSessions(ctx context.Context, rows []run.Row) error {
 	return nil
 }
 
-// pidIn gives the child's pid that a run's facts name, 0 if they don't.
-func pidIn(facts json.RawMessage) int {
-	var f struct {
-		PID int `json:"pid"`
-	}
-	if json.Unmarshal(facts, &f) != nil {
-		return 0
-	}
-	return f.PID
-}
-
 // job hands out a run with its secrets back in place. The caller holds mu.
 func (s *Service) job(e *entry) (execution.Job, error) {
 	job := execution.Job{Row: e.row, Program: e.program, Grace: s.cfg.Grace, Inputs: e.inputs}
@@ -274,30 +272,12 @@ func (s *Service) job(e *entry) (execution.Job, error) {
 	return job, nil
 }
 
-// RefreshDevices takes in the machine's present devices.
-func (s *Service) RefreshDevices() {
-	inv := s.cfg.Devices()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.setMachine(scheduler.Local, fleet.Machine{Inventory: inv, Connected: true, SameMachine: true})
-}
+// Board is what runs are placed by, for those who tell it of machines and of
+// what people decide.
+func (s *Service) Board() *board.Board { return s.board }
 
-// setMachine takes in how a machine is and tells whether that may let a run
-// start. When what it could take has changed, runs that were set aside are
-// looked at again. The caller holds mu.
-func (s *Service) setMachine(name string, m fleet.Machine) bool {
-	change := s.fleet.Set(name, m)
-	if change.Capacity {
-		s.lines.Rejoin()
-	}
-	return change.Room
-}
-
-// DevicesChanged refreshes the slots and plans anew.
-func (s *Service) DevicesChanged() {
-	s.RefreshDevices()
-	s.schedule()
-}
+// DevicesChanged takes in the machine's present devices.
+func (s *Service) DevicesChanged() { s.board.SetLocal(s.cfg.Devices()) }
 
 // CancelAll asks every active run to stop within grace.
 func (s *Service) CancelAll(ctx context.Context, grace time.Duration) {

@@ -226,7 +226,9 @@ func (w *world) events(id string) []string {
 	return out
 }
 
-func (w *world) used(d string) int { return len(w.svc.DeviceStates(scheduler.Local)[d].Holders) }
+func (w *world) used(d string) int {
+	return len(w.svc.Board().DeviceStates(scheduler.Local)[d].Holders)
+}
 
 // SCHED-01, SCHED-06, D.2, E: the queue position counts within the run's own key.
 func TestFIFOWithACap(t *testing.T) {
@@ -347,7 +349,7 @@ func TestCancelAtEveryStepFreesTheSlot(t *testing.T) {
 	if reply, err = w.svc.Cancel(ctx, busy, -1, false); err != nil || reply.Cancelled || reply.Status != run.Cancelled {
 		t.Errorf("ended run: %+v, %v", reply, err)
 	}
-	if _, err = w.svc.Cancel(ctx, "ffffffffffffffffffffffffffffffff", -1, false); api.CodeOf(err) != api.NotFound {
+	if _, err = w.svc.Cancel(ctx, "ffffffffffffffffffffffffffffffff", -1, false); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("unknown run: %v", err)
 	}
 }

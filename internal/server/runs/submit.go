@@ -16,7 +16,7 @@ import (
 )
 
 // Submit takes runs, all or none, and answers in their order. Errors are
-// *api.Error; one that belongs to an entry of a bulk names it.
+// *api.Error or the store's; one that belongs to an entry of a bulk names it.
 func (s *Service) Submit(ctx context.Context, user string, requests ...api.SubmitRequest) ([]api.SubmitReply, error) {
 	entries := make([]*entry, len(requests))
 	for i, req := range requests {
@@ -65,7 +65,11 @@ func (s *Service) accept(ctx context.Context, entries []*entry) ([]api.SubmitRep
 	if err != nil {
 		return nil, err
 	}
+	if err := s.claim(entries, fresh); err != nil {
+		return nil, err
+	}
 	if err := s.insert(ctx, entries, fresh); err != nil {
+		s.unclaim(entries, fresh)
 		return nil, err
 	}
 	s.mu.Lock()
@@ -79,12 +83,41 @@ func (s *Service) accept(ctx context.Context, entries []*entry) ([]api.SubmitRep
 			s.settleAfter(ctx, entries[i].row.ID)
 		}
 	}
+	for _, i := range fresh {
+		if err := s.strandIfRemoved(ctx, entries[i].row.ID); err != nil {
+			s.log.Error("end a run whose worker was removed", "run_id", entries[i].row.ID, "error", err)
+		}
+	}
 	s.schedule()
 	for _, i := range fresh {
 		replies[i] = s.reply(entries[i])
 		s.cfg.Notify(entries[i].row.ID)
 	}
 	return replies, nil
+}
+
+// claim takes the places of runs that may not wait for one, or refuses all that
+// come together.
+func (s *Service) claim(entries []*entry, fresh []int) error {
+	for n, i := range fresh {
+		e := entries[i]
+		if e.ask == nil || e.row.Options.Target.Waits() {
+			continue
+		}
+		slots, why := s.board.Claim(e.row.QueueKey, e.line())
+		if slots == nil {
+			s.unclaim(entries, fresh[:n])
+			return inBulk(api.Errorf(api.Invalid, "it could not start now: %s", why.Text).With("reason", why), i, len(entries))
+		}
+		e.settle(slots)
+	}
+	return nil
+}
+
+func (s *Service) unclaim(entries []*entry, fresh []int) {
+	for _, i := range fresh {
+		s.release(entries[i])
+	}
 }
 
 // refuseBusySessions refuses interactive runs for which there is no room now.
@@ -120,7 +153,7 @@ func (s *Service) withoutExisting(ctx context.Context, entries []*entry, replies
 		case errors.Is(err, store.ErrNotFound):
 			fresh = append(fresh, i)
 		case err != nil:
-			return nil, storeError(err)
+			return nil, err
 		default:
 			replies[i] = api.SubmitReply{RunID: row.ID, Status: row.Status, QueueKey: row.QueueKey, Name: row.Name, Existing: true}
 		}
@@ -144,7 +177,7 @@ func (s *Service) insert(ctx context.Context, entries []*entry, fresh []int) err
 	}
 	results, err := s.cfg.Store.Apply(ctx, changes...)
 	if err != nil {
-		return storeError(err)
+		return err
 	}
 	for k, i := range fresh {
 		entries[i].row.Seq = results[k].Seq
@@ -164,12 +197,15 @@ func (s *Service) reply(e *entry) api.SubmitReply {
 
 // prepare checks one submission and builds its entry; nothing is changed yet.
 func (s *Service) prepare(ctx context.Context, req api.SubmitRequest, inputs map[string]json.RawMessage) (*entry, error) {
-	checked, err := submission.Check(req, s.machines(), s.cfg.Catalog(ctx))
+	checked, err := submission.Check(req, s.board.Machines(), s.cfg.Catalog(ctx))
 	if err != nil {
 		return nil, err
 	}
 	row := checked.Row
 	row.ID, row.Status, row.CreatedAt = newID(), run.Queued, now()
+	if err := s.estimate(ctx, &row); err != nil {
+		return nil, err
+	}
 	e := &entry{row: row, program: checked.Program, vault: checked.Vault, inputs: inputs}
 	if !e.interactive() {
 		e.ask = submission.AskOf(row.Options, row.Devices, checked.Program)
@@ -182,21 +218,6 @@ func inBulk(err error, i, n int) error {
 	if n > 1 && errors.As(err, &e) {
 		e.Message = fmt.Sprintf("runs[%d]: %s", i, e.Message)
 		e.With("index", i)
-	}
-	return err
-}
-
-// storeError translates what the store says into an answer for callers.
-func storeError(err error) error {
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return api.Errorf(api.NotFound, "%v", err)
-	case errors.Is(err, store.ErrNotActive), errors.Is(err, store.ErrActive):
-		return api.Errorf(api.Conflict, "%v", err)
-	case errors.Is(err, store.ErrFull):
-		return api.Errorf(api.StorageFull, "the disk of the control plane's data folder is full; free some space and try again")
-	case errors.Is(err, store.ErrBusy):
-		return api.Errorf(api.StorageBusy, "another program holds the control plane's database locked; try again when it has finished")
 	}
 	return err
 }

@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,73 +9,76 @@ import (
 	"cdui/internal/protocol"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
-	"cdui/internal/scheduler/fleet"
 	"cdui/internal/server/execution"
 	"cdui/internal/server/runs/journal"
 	"cdui/internal/store"
-	"cdui/internal/submission"
 )
-
-// WorkerState is what placing and refusing runs needs to know of a worker.
-type WorkerState struct {
-	fleet.Machine
-	submission.Worker
-}
-
-// SetWorker takes in how a worker is now and plans anew. A worker is known, so
-// that runs may name it, from the first call on.
-func (s *Service) SetWorker(name string, w WorkerState) {
-	if w.Inventory != nil {
-		w.Devices = w.Inventory.Names()
-	}
-	w.Worker.Incomplete = w.Machine.Incomplete
-	s.mu.Lock()
-	s.workers[name] = w
-	plan := s.setMachine(name, w.Machine)
-	s.mu.Unlock()
-	if plan {
-		s.schedule()
-	}
-}
 
 // RemoveWorker forgets a worker: runs that wait for it by name fail. Those that
 // execute there are the executor's to end.
 func (s *Service) RemoveWorker(ctx context.Context, name string) error {
+	s.board.Forget(name)
 	s.mu.Lock()
-	delete(s.workers, name)
-	s.fleet.Remove(name)
-	s.lines.Rejoin()
-	var stranded []*entry
-	for _, e := range s.runs {
-		if e.phase == waiting && e.ask != nil && e.ask.Worker == name {
-			stranded = append(stranded, e)
-		}
-	}
+	ids := s.waitingFor(name)
 	s.mu.Unlock()
-	slices.SortFunc(stranded, func(a, b *entry) int { return int(a.row.Seq - b.row.Seq) })
 	var errs []error
-	for _, e := range stranded {
-		errs = append(errs, s.strand(ctx, e, name))
+	for _, id := range ids {
+		errs = append(errs, s.strandIfRemoved(ctx, id))
 	}
 	return errors.Join(errs...)
 }
 
-// strandIfRemoved fails a run that is back in line for a worker that was
-// removed while the run was on its way there.
+// waitingFor lists the runs that name one of workers, in the order of their
+// submission. The caller holds mu.
+func (s *Service) waitingFor(workers ...string) []string {
+	var named []*entry
+	for _, e := range s.runs {
+		if e.phase == waiting && e.ask != nil && slices.Contains(workers, e.ask.Worker) {
+			named = append(named, e)
+		}
+	}
+	slices.SortFunc(named, func(a, b *entry) int { return int(a.row.Seq - b.row.Seq) })
+	ids := make([]string, len(named))
+	for i, e := range named {
+		ids[i] = e.row.ID
+	}
+	return ids
+}
+
+// strandIfRemoved fails a run that waits for a worker by name that was removed
+// while the run was on its way into that line.
 func (s *Service) strandIfRemoved(ctx context.Context, id string) error {
 	s.mu.Lock()
 	e := s.runs[id]
-	if e == nil || e.phase != waiting || e.ask == nil || e.ask.Worker == scheduler.Any || e.ask.Worker == scheduler.Local {
+	if e == nil || e.phase != waiting || e.ask == nil {
 		s.mu.Unlock()
 		return nil
 	}
 	name := e.ask.Worker
-	_, known := s.workers[name]
 	s.mu.Unlock()
-	if known {
+	if s.board.Knows(name) {
 		return nil
 	}
 	return s.strand(ctx, e, name)
+}
+
+// strandRemoved fails what waits for workers that an earlier process removed.
+// Others that are unknown may still come: a worker that isn't enrolled is known
+// from its first connection on.
+func (s *Service) strandRemoved(ctx context.Context) error {
+	removed, err := s.cfg.Store.RemovedWorkers(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	ids := s.waitingFor(removed...)
+	s.mu.Unlock()
+	for _, id := range ids {
+		if err := s.strandIfRemoved(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // strand fails a run whose worker was removed.
@@ -89,18 +91,6 @@ func (s *Service) strand(ctx context.Context, e *entry, name string) error {
 		return fmt.Errorf("end run %s: %w", e.row.ID, err)
 	}
 	return nil
-}
-
-// machines lists the places that a submission may ask for.
-func (s *Service) machines() submission.Machines {
-	m := submission.Machines{Local: s.cfg.Devices()}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m.Workers = make(map[string]submission.Worker, len(s.workers))
-	for name, w := range s.workers {
-		m.Workers[name] = w.Worker
-	}
-	return m
 }
 
 // executor gives the executor of the machine that a run was placed on.
@@ -139,17 +129,6 @@ func (e *entry) unsettle() {
 	}
 }
 
-// resume is what a row keeps of a place on a worker, so that the run counts on
-// its cards before the worker has returned.
-type resume struct {
-	Slots []resumeSlot `json:"slots"`
-}
-
-type resumeSlot struct {
-	Device string `json:"device"`
-	Card   string `json:"card"`
-}
-
 // placement is what the row keeps of where a run is. The caller holds mu.
 func (s *Service) placement(e *entry, p *store.Patch) {
 	if e.ask == nil || e.ask.Worker == scheduler.Local {
@@ -160,28 +139,8 @@ func (s *Service) placement(e *entry, p *store.Patch) {
 	if worker == "" {
 		return
 	}
-	var r resume
-	for _, at := range e.slots {
-		r.Slots = append(r.Slots, resumeSlot{Device: at.Device, Card: s.fleet.Card(at)})
-	}
-	e.row.Facts = journal.With(e.row.Facts, "worker_resume", r)
+	e.row.Facts = journal.WithCards(e.row.Facts, e.row.Devices, s.board.Cards(e.slots))
 	p.Facts = e.row.Facts
-}
-
-// resumed names the card behind a device of a run, as its row keeps it.
-func resumed(facts json.RawMessage, device string) string {
-	var f struct {
-		Resume resume `json:"worker_resume"`
-	}
-	if json.Unmarshal(facts, &f) != nil {
-		return ""
-	}
-	for _, at := range f.Resume.Slots {
-		if at.Device == device {
-			return at.Card
-		}
-	}
-	return ""
 }
 
 // Late keeps how a run ended on its worker after the service had given it up.

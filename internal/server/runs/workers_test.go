@@ -16,7 +16,7 @@ import (
 	"cdui/internal/run"
 	"cdui/internal/scheduler/fleet"
 	"cdui/internal/server/execution"
-	"cdui/internal/server/runs"
+	"cdui/internal/server/runs/board"
 )
 
 func on(worker string, devices ...string) map[string]any {
@@ -27,18 +27,18 @@ func on(worker string, devices ...string) map[string]any {
 	return map[string]any{"target": target}
 }
 
-func online(devices ...string) runs.WorkerState {
+func online(devices ...string) board.Worker {
 	state := offline(devices...)
 	state.Connected = true
 	return state
 }
 
-func offline(devices ...string) runs.WorkerState {
+func offline(devices ...string) board.Worker {
 	var inv device.Inventory
 	for _, d := range devices {
 		inv = append(inv, device.Device{Device: d, Kind: device.Kind(d), Index: device.Index(d)})
 	}
-	return runs.WorkerState{Machine: fleet.Machine{Inventory: inv}}
+	return board.Worker{Machine: fleet.Machine{Inventory: inv}}
 }
 
 func (w *world) untilAway(id string) execution.Job {
@@ -54,7 +54,7 @@ func lost(code string) execution.Link {
 
 func TestAWorkersRunIsPlacedThere(t *testing.T) {
 	w := newWorld(t)
-	w.svc.SetWorker("box", online("cpu", "cuda:0", "cuda:1"))
+	w.svc.Board().SetWorker("box", online("cpu", "cuda:0", "cuda:1"))
 	options := on("box")
 	options["device"] = "cuda"
 	a, b, c := w.submit(options), w.submit(options), w.submit(options)
@@ -76,7 +76,7 @@ func TestAWorkersRunIsPlacedThere(t *testing.T) {
 	if v := w.view(c); v.WorkerID != "box" || !slices.Equal(v.Devices, []string{"cuda:0"}) {
 		t.Errorf("its row names %s %v", v.WorkerID, v.Devices)
 	}
-	if holders := w.svc.DeviceStates("box")["cuda:0"].Holders; len(holders) != 1 || holders[0].RunID != c {
+	if holders := w.svc.Board().DeviceStates("box")["cuda:0"].Holders; len(holders) != 1 || holders[0].RunID != c {
 		t.Errorf("box/cuda:0 is held by %v", holders)
 	}
 }
@@ -91,8 +91,8 @@ func TestSubmitsForWorkersThatCanNeverStart(t *testing.T) {
 		}
 	}
 	refused(on("box"), "no workers are enrolled")
-	w.svc.SetWorker("box", offline("cpu", "cuda:0"))
-	w.svc.SetWorker("new", runs.WorkerState{})
+	w.svc.Board().SetWorker("box", offline("cpu", "cuda:0"))
+	w.svc.Board().SetWorker("new", board.Worker{})
 	refused(on("nope"), "there are box, new")
 	refused(on("box", "cuda:3"), "box has no cuda:3; it offers cpu, cuda:0")
 	refused(on("any", "cuda:1"), "no machine that this control plane knows offers cuda:1")
@@ -112,17 +112,17 @@ func TestSubmitsForWorkersThatCanNeverStart(t *testing.T) {
 	}
 	state := online("cpu", "cuda:0")
 	state.Draining = true
-	w.svc.SetWorker("box", state)
+	w.svc.Board().SetWorker("box", state)
 	if v := w.view(offline); v.QueueReason != "worker box is draining" {
 		t.Errorf("waits for %q", v.QueueReason)
 	}
-	w.svc.SetWorker("box", online("cpu", "cuda:0"))
+	w.svc.Board().SetWorker("box", online("cpu", "cuda:0"))
 	w.untilAway(offline)
 }
 
 func TestAnyTakesTheServerLast(t *testing.T) {
 	w := newWorld(t)
-	w.svc.SetWorker("box", online("cpu"))
+	w.svc.Board().SetWorker("box", online("cpu"))
 	ids := []string{w.submit(on("any")), w.submit(on("any")), w.submit(on("any"))}
 	w.untilAway(ids[0])
 	w.untilAway(ids[1])
@@ -134,7 +134,7 @@ func TestAnyTakesTheServerLast(t *testing.T) {
 
 func TestLinkLostAndBack(t *testing.T) {
 	w := newWorld(t)
-	w.svc.SetWorker("box", online("cuda:0"))
+	w.svc.Board().SetWorker("box", online("cuda:0"))
 	id := w.submit(on("box", "cuda:0"))
 	job := w.untilAway(id)
 	ctx := context.Background()
@@ -142,9 +142,9 @@ func TestLinkLostAndBack(t *testing.T) {
 	if err := w.svc.LinkLost(ctx, id, job.Row.Attempt, lost(protocol.CodeWorkerDisconnected)); err != nil {
 		t.Fatal(err)
 	}
-	w.svc.SetWorker("box", offline("cuda:0"))
-	if v := w.view(id); v.Status != run.Disconnected || !v.Active || len(w.svc.DeviceStates("box")["cuda:0"].Holders) != 1 {
-		t.Errorf("out of sight: %s, held by %v", v.Status, w.svc.DeviceStates("box"))
+	w.svc.Board().SetWorker("box", offline("cuda:0"))
+	if v := w.view(id); v.Status != run.Disconnected || !v.Active || len(w.svc.Board().DeviceStates("box")["cuda:0"].Holders) != 1 {
+		t.Errorf("out of sight: %s, held by %v", v.Status, w.svc.Board().DeviceStates("box"))
 	}
 	if row, err := w.st.Run(ctx, id); err != nil || row.Status != run.Disconnected {
 		t.Errorf("stored as %s, %v", row.Status, err)
@@ -197,7 +197,7 @@ func TestR04CancelOfADisconnectedRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.svc.SetWorker("box", online("cuda:0"))
+			w.svc.Board().SetWorker("box", online("cuda:0"))
 			id, next := w.submit(on("box", "cuda:0")), w.submit(on("box", "cuda:0"))
 			job := w.untilAway(id)
 			eventually(t, "running", func() bool { return w.view(id).Status == run.Running })
@@ -208,7 +208,7 @@ func TestR04CancelOfADisconnectedRun(t *testing.T) {
 			if err != nil || !reply.Cancelled || reply.Status != run.Disconnected {
 				t.Fatalf("cancel: %+v, %v", reply, err)
 			}
-			if v := w.view(id); v.StoppingDeadline != nil || v.CancelRequestedAt == nil || len(w.svc.DeviceStates("box")["cuda:0"].Holders) != 1 {
+			if v := w.view(id); v.StoppingDeadline != nil || v.CancelRequestedAt == nil || len(w.svc.Board().DeviceStates("box")["cuda:0"].Holders) != 1 {
 				t.Errorf("waits to be cancelled: %+v", v)
 			}
 			if err := end(w, id, job.Row.Attempt); err != nil {
@@ -224,7 +224,7 @@ func TestR04CancelOfADisconnectedRun(t *testing.T) {
 
 func TestAWorkersRunsSurviveARestart(t *testing.T) {
 	w := newWorld(t)
-	w.svc.SetWorker("box", online("cpu", "cuda:0"))
+	w.svc.Board().SetWorker("box", online("cpu", "cuda:0"))
 	options := on("box")
 	options["device"] = "cuda"
 	id, next := w.submit(options), w.submit(options)
@@ -238,7 +238,7 @@ func TestAWorkersRunsSurviveARestart(t *testing.T) {
 	if err := w.svc.LinkLost(context.Background(), id, 1, lost(protocol.CodeWorkerAdopted)); err != nil {
 		t.Fatal(err)
 	}
-	w.svc.SetWorker("box", online("cpu", "cuda:0"))
+	w.svc.Board().SetWorker("box", online("cpu", "cuda:0"))
 	if v := w.view(next); v.QueueReasonCode != run.ReasonSlotBusy {
 		t.Errorf("the slot of an adopted run is free: %+v", v)
 	}
@@ -254,13 +254,13 @@ func TestAWorkersRunsSurviveARestart(t *testing.T) {
 
 func TestPlacedInVainGoesBackInLine(t *testing.T) {
 	w := newWorld(t)
-	w.svc.SetWorker("box", online("cpu"))
+	w.svc.Board().SetWorker("box", online("cpu"))
 	w.away.mu.Lock()
 	w.away.failWith = fmt.Errorf("box: %w", execution.ErrNotNow)
 	w.away.mu.Unlock()
 	id := w.submit(on("box"))
 	eventually(t, "a second try", func() bool { return w.view(id).Attempt >= 2 })
-	w.svc.SetWorker("box", offline("cpu"))
+	w.svc.Board().SetWorker("box", offline("cpu"))
 	eventually(t, "waiting", func() bool {
 		v := w.view(id)
 		return v.Status == run.Queued && v.QueueReasonCode == run.ReasonWorkerOffline && v.WorkerID == ""
@@ -269,7 +269,7 @@ func TestPlacedInVainGoesBackInLine(t *testing.T) {
 
 func TestRemoveWorkerFailsWhatWaitsForIt(t *testing.T) {
 	w := newWorld(t)
-	w.svc.SetWorker("box", runs.WorkerState{})
+	w.svc.Board().SetWorker("box", board.Worker{})
 	id, other := w.submit(on("box")), w.submit(on("any"))
 	if err := w.svc.RemoveWorker(context.Background(), "box"); err != nil {
 		t.Fatal(err)
@@ -286,7 +286,7 @@ func TestRemoveWorkerFailsWhatWaitsForIt(t *testing.T) {
 
 func TestRemoveWorkerFailsWhatIsOnItsWayThere(t *testing.T) {
 	w := newWorld(t)
-	w.svc.SetWorker("box", online("cpu"))
+	w.svc.Board().SetWorker("box", online("cpu"))
 	w.away.mu.Lock()
 	w.away.failWith = fmt.Errorf("box: %w", execution.ErrNotNow)
 	w.away.mu.Unlock()
@@ -303,7 +303,7 @@ func TestRemoveWorkerFailsWhatIsOnItsWayThere(t *testing.T) {
 
 func TestLateResultsAreKeptBesideTheRow(t *testing.T) {
 	w := newWorld(t)
-	w.svc.SetWorker("box", online("cpu"))
+	w.svc.Board().SetWorker("box", online("cpu"))
 	id := w.submit(on("box"))
 	w.untilAway(id)
 	ctx := context.Background()

@@ -19,7 +19,7 @@ import (
 	"cdui/internal/protocol"
 	"cdui/internal/run"
 	"cdui/internal/server/execution"
-	"cdui/internal/server/runs"
+	"cdui/internal/server/runs/board"
 	"cdui/internal/server/workers"
 	"cdui/internal/store"
 	"cdui/internal/token"
@@ -85,9 +85,9 @@ func (w *watcher) all() []string {
 	return slices.Clone(w.told)
 }
 
-func (w *watcher) SetWorker(string, runs.WorkerState)              {}
-func (w *watcher) RemoveWorker(context.Context, string) error      { return nil }
-func (w *watcher) DeviceStates(string) map[string]runs.DeviceState { return nil }
+func (w *watcher) SetWorker(string, board.Worker)                   {}
+func (w *watcher) RemoveWorker(context.Context, string) error       { return nil }
+func (w *watcher) DeviceStates(string) map[string]board.DeviceState { return nil }
 
 func (w *watcher) LinkLost(_ context.Context, id string, _ int, l execution.Link) error {
 	w.note("lost " + id + " " + l.Reason.Code)

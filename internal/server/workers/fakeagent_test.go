@@ -22,6 +22,7 @@ import (
 	"cdui/internal/scheduler"
 	"cdui/internal/server/execution"
 	"cdui/internal/server/runs"
+	"cdui/internal/server/runs/board"
 	"cdui/internal/server/workers"
 	"cdui/internal/server/workers/assign"
 	"cdui/internal/store"
@@ -87,7 +88,7 @@ func (p *plane) start() {
 		Devices: func() device.Inventory { return device.Inventory{{Device: "cpu", Kind: "cpu"}} },
 		Catalog: current, Grace: 30 * time.Second, Interactive: 1,
 	})
-	if err := p.reg.Load(context.Background(), p.svc); err != nil {
+	if err := p.reg.Load(context.Background(), placer{p.svc.Board(), p.svc}); err != nil {
 		p.t.Fatal(err)
 	}
 	if err := p.svc.Load(context.Background()); err != nil {
@@ -463,3 +464,9 @@ func (a *agent) ackedTo(as *protocol.Assign, seq uint64) {
 
 // cut breaks the connection off without a word.
 func (a *agent) cut() { a.conn.NetConn().Close() }
+
+// placer is what the registry tells of its workers.
+type placer struct {
+	*board.Board
+	*runs.Service
+}

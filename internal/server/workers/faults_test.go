@@ -85,7 +85,7 @@ func TestRandomFaultsLoseAndDoubleNothing(t *testing.T) {
 	if ends := slices.DeleteFunc(slices.Clone(log), func(s string) bool { return s != run.EventExecutionComplete }); len(ends) != 1 || log[len(log)-1] != run.EventExecutionComplete {
 		t.Errorf("terminal events %v", ends)
 	}
-	if len(p.svc.DeviceStates("box")["cpu"].Holders) != 0 {
+	if len(p.svc.Board().DeviceStates("box")["cpu"].Holders) != 0 {
 		t.Error("a slot is stuck")
 	}
 	t.Logf("survived %v", tally)

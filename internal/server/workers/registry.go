@@ -18,7 +18,7 @@ import (
 	"cdui/internal/protocol"
 	"cdui/internal/scheduler/fleet"
 	"cdui/internal/server/execution"
-	"cdui/internal/server/runs"
+	"cdui/internal/server/runs/board"
 	"cdui/internal/server/workers/admit"
 	"cdui/internal/server/workers/assign"
 	"cdui/internal/server/workers/conn"
@@ -45,9 +45,10 @@ type Enroller interface {
 
 // Placer decides which run goes where; it is told how workers are.
 type Placer interface {
-	SetWorker(name string, w runs.WorkerState)
+	SetWorker(name string, w board.Worker)
+	DeviceStates(machine string) map[string]board.DeviceState
+	// RemoveWorker forgets a worker and ends what waits for it.
 	RemoveWorker(ctx context.Context, name string) error
-	DeviceStates(machine string) map[string]runs.DeviceState
 }
 
 // Config is what a Registry is made of. Store, Catalog, Assign, Version and
@@ -256,7 +257,7 @@ func (r *Registry) tell(w *worker) {
 	if !w.listed || r.placer == nil {
 		return
 	}
-	state := runs.WorkerState{Machine: fleet.Machine{
+	state := board.Worker{Machine: fleet.Machine{
 		Inventory: w.devices, Connected: w.session != nil && w.session.settled, Draining: w.isDraining(),
 		Incomplete: w.incomplete, MachineID: w.known.MachineID, SameMachine: w.sameMachine,
 	}}

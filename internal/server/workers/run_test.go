@@ -81,8 +81,8 @@ func TestP1ABreakOfTheLinkEndsNoRun(t *testing.T) {
 			if w := p.worker("box"); w.State != api.WorkerDisconnected || !slices.Equal(w.Runs, []string{id}) || w.ResumeUntil == nil {
 				t.Errorf("meanwhile the worker is %+v", w)
 			}
-			if v.Attempt != 1 || len(p.svc.DeviceStates("box")["cpu"].Holders) != 1 {
-				t.Errorf("meanwhile: attempt %d, slots %v", v.Attempt, p.svc.DeviceStates("box"))
+			if v.Attempt != 1 || len(p.svc.Board().DeviceStates("box")["cpu"].Holders) != 1 {
+				t.Errorf("meanwhile: attempt %d, slots %v", v.Attempt, p.svc.Board().DeviceStates("box"))
 			}
 
 			b := p.dial(dialing{token: secret})
@@ -136,8 +136,8 @@ func TestP1BeyondTheGrace(t *testing.T) {
 			if err := json.Unmarshal(v.Facts, &facts); err != nil || facts.Reason != c.code || facts.Params["worker"] != "box" || v.EndClass != run.EndWorkerLost {
 				t.Errorf("facts %s, %v", v.Facts, err)
 			}
-			if w := p.worker("box"); w.State != api.WorkerOffline || len(p.svc.DeviceStates("box")["cpu"].Holders) != 0 {
-				t.Errorf("the worker is %s, its slots %v", w.State, p.svc.DeviceStates("box"))
+			if w := p.worker("box"); w.State != api.WorkerOffline || len(p.svc.Board().DeviceStates("box")["cpu"].Holders) != 0 {
+				t.Errorf("the worker is %s, its slots %v", w.State, p.svc.Board().DeviceStates("box"))
 			}
 			before := p.log(id)
 

@@ -9,7 +9,7 @@ import (
 	"cdui/internal/catalog"
 	"cdui/internal/device"
 	"cdui/internal/protocol"
-	"cdui/internal/server/runs"
+	"cdui/internal/server/runs/board"
 )
 
 // List gives all workers by name.
@@ -85,7 +85,7 @@ func (r *Registry) view(w *worker, here map[string]string) api.Worker {
 		}
 		v.Catalog = differences(h.Catalog, here)
 	}
-	var states map[string]runs.DeviceState
+	var states map[string]board.DeviceState
 	if r.placer != nil {
 		states = r.placer.DeviceStates(w.name)
 	}
@@ -95,7 +95,7 @@ func (r *Registry) view(w *worker, here map[string]string) api.Worker {
 	return v
 }
 
-func deviceView(d device.Device, st runs.DeviceState) api.WorkerDevice {
+func deviceView(d device.Device, st board.DeviceState) api.WorkerDevice {
 	v := api.WorkerDevice{
 		Device: d, Slots: api.WorkerSlots{Slots: api.Slots{Cap: st.Limit, Used: len(st.Holders)}, LimitedBy: st.LimitedBy},
 		Runs: []string{}, SameCard: append([]string{}, st.SameCard...),

@@ -15,6 +15,12 @@ CREATE TABLE queue_holds (
     created_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 
+-- Workers that were removed and not enrolled again, so that what waits for one
+-- of them by name ends also when the control plane died in that moment.
+CREATE TABLE removed_workers (
+    name TEXT PRIMARY KEY
+) WITHOUT ROWID;
+
 -- retry_of is the run that this one repeats. likeness is what runs of one kind
 -- have in common, so that what one of them took tells what the next will;
 -- peak_mib is the most memory that it took of one card.
