@@ -53,8 +53,8 @@ type Options struct {
 	Ephemeral bool
 	// Display makes a display; nil shows bytes as they are.
 	Display func(colour, live bool) Display
-	// Artifacts lists what the run produced, nil to leave that out.
-	Artifacts func(ctx context.Context) (api.Artifacts, error)
+	// Artifacts lists what a run produced, nil to leave that out.
+	Artifacts func(ctx context.Context, id string) (api.Artifacts, error)
 }
 
 // Voice is how much a follower says beside the run's own output.
@@ -85,9 +85,27 @@ type follower struct {
 	dirty   bool
 }
 
-// Follow shows the run until it has ended. Its error says how that was: nil
-// for a success.
+// Follow shows the run, and whatever repeats it, until the last has ended. Its
+// error says how that was: nil for a success.
 func Follow(ctx context.Context, e *env.Env, src Source, o Options) error {
+	began := e.Now()
+	for timeout := o.Timeout; ; {
+		next, err := followOne(ctx, e, src, o)
+		if next == "" || ctx.Err() != nil {
+			return err
+		}
+		if timeout > 0 {
+			if o.Timeout = timeout - e.Now().Sub(began); o.Timeout <= 0 {
+				o.Timeout = time.Nanosecond
+			}
+		}
+		o.ID, o.Offset = next, 0
+	}
+}
+
+// followOne shows one run. After its end it names the run that repeats it, if
+// one does.
+func followOne(ctx context.Context, e *env.Env, src Source, o Options) (next string, err error) {
 	f := &follower{env: e, o: o}
 	live := e.ErrTTY && !o.JSON && o.Voice == Full
 	f.scr = screen{out: e.Out, err: e.Err, live: live, together: live && e.OutTTY, style: e.ErrStyle}
@@ -99,15 +117,19 @@ func Follow(ctx context.Context, e *env.Env, src Source, o Options) error {
 	updates := open(within, src, o.ID, o.Patience, want{
 		events: true, console: o.Console && !o.JSON, row: true, offset: o.Offset,
 	})
-	err := f.loop(ctx, updates)
+	err = f.loop(ctx, updates)
 	cancel()
 	for range updates { // the feeds end once what they sent is read
 	}
 	f.scr.clear()
 	if err != nil {
-		return f.left(ctx, err)
+		return "", f.left(ctx, err)
 	}
-	return f.end(ctx)
+	err = f.end(ctx)
+	if next = phrase.RetriedAs(f.state.row.Row); next != "" {
+		f.say("repeated as " + run.Short(next))
+	}
+	return next, err
 }
 
 // errTimeout is the end of the waiting.
@@ -336,7 +358,7 @@ func (f *follower) saved(ctx context.Context) {
 	if f.o.Artifacts == nil || f.o.Voice != Full {
 		return
 	}
-	list, err := f.o.Artifacts(ctx)
+	list, err := f.o.Artifacts(ctx, f.o.ID)
 	if err != nil {
 		return
 	}

@@ -160,7 +160,7 @@ func TestInAPipe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := clitest.New(t, 0)
 		o := options()
-		o.Artifacts = func(context.Context) (api.Artifacts, error) {
+		o.Artifacts = func(context.Context, string) (api.Artifacts, error) {
 			return api.Artifacts{Artifacts: []api.Artifact{{Path: "models/resnet.pt", Meta: json.RawMessage(`{"bytes":46137344}`)}}}, nil
 		}
 		if err := follow.Follow(t.Context(), e.Env, usual(run.Row{Status: run.Succeeded}), o); err != nil {

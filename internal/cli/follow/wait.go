@@ -4,11 +4,21 @@ import (
 	"context"
 
 	"cdui/internal/api"
+	"cdui/internal/cli/phrase"
 )
 
-// End waits for the end of a run and gives its row. A control plane that goes
-// away meanwhile is waited for.
+// End waits for the end of a run, or of the last one that repeats it, and gives
+// its row. A control plane that goes away meanwhile is waited for.
 func End(ctx context.Context, src Source, id string) (api.Run, error) {
+	for {
+		row, err := endOfOne(ctx, src, id)
+		if id = phrase.RetriedAs(row.Row); err != nil || id == "" {
+			return row, err
+		}
+	}
+}
+
+func endOfOne(ctx context.Context, src Source, id string) (api.Run, error) {
 	f := &feeds{src: src, id: id, patience: DefaultPatience}
 	var row api.Run
 	for {

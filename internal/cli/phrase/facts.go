@@ -19,6 +19,7 @@ type facts struct {
 	PeakMemory map[string]struct {
 		MiB int64 `json:"mib"`
 	} `json:"peak_memory"`
+	RetriedAs  string `json:"retried_as"`
 	OutputTail string `json:"output_tail"`
 	Isolation  string `json:"isolation"`
 	Killed     []struct {
@@ -45,6 +46,9 @@ func PeakMemory(r run.Row) string {
 	}
 	return text.MiB(most)
 }
+
+// RetriedAs is the run that repeats one that ended badly, empty if none does.
+func RetriedAs(r run.Row) string { return readFacts(r).RetriedAs }
 
 // OutputTail is the last console output of a run that crashed.
 func OutputTail(r run.Row) string { return readFacts(r).OutputTail }

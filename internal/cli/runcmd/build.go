@@ -69,7 +69,13 @@ func build(o *Options, f found) (api.SubmitRequest, error) {
 	set("max_retries", o.MaxRetries, o.MaxRetries != 0)
 	set("max_run_seconds", time.Duration(o.TimeLimit).Seconds(), o.TimeLimit > 0)
 	set("after", f.after, len(f.after) > 0)
-	set("target", run.Target{Worker: o.Worker, Devices: o.Devices}, o.Worker != "" || len(o.Devices) > 0)
+	set("priority", o.Priority, o.Priority != 0)
+	if err := target(o, opts); err != nil {
+		return api.SubmitRequest{}, err
+	}
+	if err := retry(o, opts); err != nil {
+		return api.SubmitRequest{}, err
+	}
 	body := api.SubmitRequest{Git: f.git}
 	switch f.kind {
 	case isGraph:

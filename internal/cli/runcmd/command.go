@@ -20,18 +20,24 @@ type Options struct {
 	File string
 	Args []string
 
-	Name      string
-	Device    string
-	Devices   []string
-	Worker    string
-	Seed      int64
-	SeedSet   bool
-	Tags      []string
-	Note      string
-	Key       string
-	After     []string
-	Hold      bool
-	TimeLimit env.Duration
+	Name       string
+	Device     string
+	Devices    []string
+	Worker     string
+	Memory     string
+	Immediate  bool
+	Priority   int
+	Retry      int
+	RetryOn    []string
+	RetryDelay env.Duration
+	Seed       int64
+	SeedSet    bool
+	Tags       []string
+	Note       string
+	Key        string
+	After      []string
+	Hold       bool
+	TimeLimit  env.Duration
 
 	// Set, ErrorMode and MaxRetries are for graphs.
 	Set        []string
@@ -118,6 +124,12 @@ machine; what it reports as artifacts comes back.`,
 	f.StringVar(&o.Device, "device", "", "cpu, auto, cuda, cuda:N, mps or mps:N (default cpu)")
 	f.StringSliceVar(&o.Devices, "devices", nil, "devices that it needs together, such as cuda:0,cuda:1")
 	f.StringVar(&o.Worker, "worker", "", "where it runs: local, any or a worker's name")
+	f.StringVar(&o.Memory, "memory", "", "memory that it may take of each of its cards, such as 12GiB, so that others fit on a shared card; auto goes by earlier runs")
+	f.BoolVar(&o.Immediate, "immediate", false, "start now or be refused; don't wait in the queue")
+	f.IntVar(&o.Priority, "priority", 0, "before those of a lower one in its queue, -1000 to 1000")
+	f.IntVar(&o.Retry, "retry", 0, "repeat it up to this often when it ends badly")
+	f.StringSliceVar(&o.RetryOn, "retry-on", nil, "ends after which it is repeated: user_code, out_of_memory, killed, timeout, worker_lost, server (default: all but timeout and a bad graph)")
+	f.Var(&o.RetryDelay, "retry-delay", "pause before the first repetition, twice as long before each further one (default 10s)")
 	f.StringSliceVar(&o.Files, "files", nil, "what goes along to a worker: files and folders of this one (default: all but what .cduiignore and .gitignore leave out)")
 	f.BoolVar(&o.NoFiles, "no-files", false, "send nothing along: paths are those of the worker")
 	f.Int64Var(&o.Seed, "seed", 0, "seed of the random numbers, 0 to 4294967295")

@@ -65,7 +65,7 @@ func show(ctx context.Context, e *env.Env, deps Deps, control Control, reply api
 		ID: reply.RunID, Console: !w.Quiet, Texts: !w.Quiet, JSON: w.JSON, Voice: voice,
 		Timeout: time.Duration(w.Timeout), ExitCode: w.ExitCode,
 		Patience: follow.DefaultPatience, Ephemeral: deps.Ephemeral, Display: deps.Display,
-		Artifacts: func(ctx context.Context) (api.Artifacts, error) { return control.Artifacts(ctx, reply.RunID, "") },
+		Artifacts: func(ctx context.Context, id string) (api.Artifacts, error) { return control.Artifacts(ctx, id, "") },
 	})
 }
 

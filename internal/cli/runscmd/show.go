@@ -125,6 +125,15 @@ func more(r api.Run) []field {
 		add("after", run.Short(a.Run)+" ("+string(a.Condition)+")", true)
 	}
 	add("time limit", text.Duration(time.Duration(o.MaxRunSeconds*float64(time.Second))), o.MaxRunSeconds > 0)
+	if t := o.Target; t != nil && t.MemoryGiB > 0 {
+		add("memory", text.MiB(t.BudgetMiB())+memorySource(t), true)
+	}
+	add("priority", strconv.Itoa(o.Priority), o.Priority != 0)
+	if re := o.Retry; re != nil {
+		add("retry", strconv.Itoa(re.Number)+" of "+strconv.Itoa(re.Limit), true)
+	}
+	add("repeats", run.Short(r.RetryOf), r.RetryOf != "")
+	add("repeated as", run.Short(phrase.RetriedAs(r.Row)), phrase.RetriedAs(r.Row) != "")
 	add("copy of", run.Short(r.RerunOf), r.RerunOf != "")
 	if r.GitCommit != "" {
 		state := ""
@@ -139,6 +148,16 @@ func more(r api.Run) []field {
 	add("peak memory", phrase.PeakMemory(r.Row), phrase.PeakMemory(r.Row) != "")
 	add("left over", strings.Join(phrase.Leftovers(r.Row), ", ")+", killed", len(phrase.Leftovers(r.Row)) > 0)
 	return list
+}
+
+func memorySource(t *run.Target) string {
+	switch {
+	case t.Raised:
+		return ", an estimate that was raised"
+	case t.MemorySource == run.MemoryEstimate:
+		return ", an estimate"
+	}
+	return ""
 }
 
 func statusText(r api.Run, now time.Time) string {
