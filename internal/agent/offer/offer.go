@@ -34,6 +34,9 @@ type Devices struct {
 
 	mu   sync.Mutex
 	list device.Inventory
+	// machine is what the driver lists beside it: how CUDA counts depends on
+	// the cards that aren't offered too.
+	machine device.Inventory
 }
 
 // Cards reads the NVIDIA cards of this machine, never for long.
@@ -47,7 +50,7 @@ type Cards interface {
 // error: better now than after a night in the queue.
 func New(ctx context.Context, cards Cards, environ, wanted []string, log *slog.Logger) (*Devices, error) {
 	d := &Devices{cards: cards, mask: device.EnvironMask(environ), wanted: wanted, log: log}
-	all, err := d.look(ctx)
+	machine, all, err := d.look(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -56,26 +59,44 @@ func New(ctx context.Context, cards Cards, environ, wanted []string, log *slog.L
 			return nil, fmt.Errorf("--device %s: this machine offers %s", w, strings.Join(all.Names(), ", "))
 		}
 	}
-	d.keep(all)
+	d.keep(machine, all)
 	return d, nil
 }
 
-func (d *Devices) look(ctx context.Context) (device.Inventory, error) {
+// look gives the devices of the machine, and those that the mask permits.
+func (d *Devices) look(ctx context.Context) (machine, permitted device.Inventory, err error) {
 	reading := d.cards.Probe(ctx)
 	all := device.Inventory{{Device: device.CPU, Kind: device.CPU, Name: runtime.GOARCH}}
 	if runtime.GOOS == "darwin" && runtime.GOARCH == "arm64" {
 		all = append(all, device.Device{Device: "mps:0", Kind: device.MPS, Name: "Apple GPU"})
 	}
-	return append(all, reading.Cards...).Visible(d.mask)
+	machine = append(all, reading.Cards...)
+	permitted, err = machine.Visible(d.mask)
+	return machine, permitted, err
 }
 
-func (d *Devices) keep(all device.Inventory) {
+func (d *Devices) keep(machine, all device.Inventory) {
 	if len(d.wanted) > 0 {
 		all = slices.DeleteFunc(slices.Clone(all), func(x device.Device) bool { return !slices.Contains(d.wanted, x.Device) })
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.list = all
+	d.list, d.machine = all, machine
+}
+
+// CUDAVisible gives the value of CUDA_VISIBLE_DEVICES that shows a child
+// exactly the named cards of this machine, or the MIG instances of them that
+// are offered.
+func (d *Devices) CUDAVisible(names []string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := slices.Clone(d.machine)
+	for i, x := range all {
+		if at := slices.IndexFunc(d.list, func(o device.Device) bool { return o.Device == x.Device }); at >= 0 {
+			all[i] = d.list[at]
+		}
+	}
+	return all.CUDAVisible(names)
 }
 
 // Inventory is what is offered now.
@@ -101,13 +122,13 @@ func (d *Devices) Watch(ctx context.Context, changed func()) {
 			timer.Stop()
 			return
 		}
-		all, err := d.look(ctx)
+		machine, all, err := d.look(ctx)
 		if err != nil {
 			d.log.WarnContext(ctx, "devices stay as they were", "error", err)
 			continue
 		}
 		if ctx.Err() == nil {
-			d.keep(all)
+			d.keep(machine, all)
 			changed()
 		}
 	}

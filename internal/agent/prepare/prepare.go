@@ -34,6 +34,9 @@ type Surroundings struct {
 	Cores            int
 	// Offered are the devices of this worker.
 	Offered []string
+	// Visible gives the value of CUDA_VISIBLE_DEVICES that shows exactly the
+	// named devices; nil: their indexes will do.
+	Visible func(devices []string) string
 	// Mounts maps labels to folders.
 	Mounts map[string]string
 	// Port is a free TCP port for ranks to meet at, 0 where there is none.
@@ -103,6 +106,9 @@ func (s *Surroundings) Assignment(a *protocol.Assign, f Folders) (protocol.Assig
 		env.Run = vars
 	}
 	env.Argv = out.Argv
+	if s.Visible != nil {
+		env.Visible = s.Visible(a.Devices)
+	}
 	out.Env = pyruntime.ChildEnv(withoutOurs(s.Environ), env)
 	out.VisibleDevices, out.DeviceAliases = aliases(a.Devices)
 	return out, nil
