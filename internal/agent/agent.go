@@ -18,6 +18,7 @@ import (
 	"cdui/internal/nvml"
 	"cdui/internal/protocol"
 	"cdui/internal/pyruntime"
+	"cdui/internal/scope"
 	"cdui/internal/shimhost"
 	"cdui/internal/token"
 )
@@ -73,7 +74,9 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	host, err := shimhost.New(shimhost.Config{Dir: f.RunsDir(), Exe: cfg.Exe, Isolate: cfg.Isolate, Logger: cfg.Logger})
+	host, err := shimhost.New(shimhost.Config{
+		Dir: f.RunsDir(), Exe: cfg.Exe, Isolate: cfg.Isolate, Scopes: scope.New(scope.Config{Logger: cfg.Logger}), Logger: cfg.Logger,
+	})
 	if err != nil {
 		return err
 	}

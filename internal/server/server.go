@@ -19,6 +19,7 @@ import (
 	"cdui/internal/fsinfo"
 	"cdui/internal/pyruntime"
 	"cdui/internal/scheduler"
+	"cdui/internal/scope"
 	"cdui/internal/server/catalogs"
 	"cdui/internal/server/feed"
 	"cdui/internal/server/files"
@@ -155,7 +156,7 @@ func (s *server) compose(ctx context.Context, folder *folder, tokenHash, url str
 		return err
 	}
 	shimDir, runsDir := folder.path("agent-runs"), folder.path("runs")
-	if s.host, err = shimhost.New(shimhost.Config{Dir: shimDir, Isolate: s.cfg.Isolate, Logger: s.log}); err != nil {
+	if s.host, err = shimhost.New(shimhost.Config{Dir: shimDir, Isolate: s.cfg.Isolate, Scopes: scope.New(scope.Config{Logger: s.log}), Logger: s.log}); err != nil {
 		return err
 	}
 	s.cards = newCards(s.log)

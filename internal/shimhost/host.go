@@ -73,6 +73,8 @@ type Config struct {
 	// here.
 	Env    []string
 	Limits Limits
+	// Scopes may be nil: shims stay in this process's unit.
+	Scopes Scopes
 	Logger *slog.Logger
 }
 
@@ -84,6 +86,7 @@ type Host struct {
 	isolation string
 	env       []string
 	limits    Limits
+	scopes    Scopes
 	log       *slog.Logger
 
 	mu       sync.Mutex
@@ -98,7 +101,7 @@ type Host struct {
 // exec from then on, those included that it inherited.
 func New(c Config) (*Host, error) {
 	h := &Host{
-		env: c.Env, limits: c.Limits, log: c.Logger,
+		env: c.Env, limits: c.Limits, scopes: c.Scopes, log: c.Logger,
 		starting: map[string]bool{}, unreaped: map[int]bool{}, swept: map[string][]protocol.KilledProcess{},
 	}
 	if h.log == nil {

@@ -110,7 +110,11 @@ func (h *Host) spawn(dir, isolation string) (int, error) {
 		return 0, err
 	}
 	defer log.Close()
-	return h.exec(h.startArgs(dir, isolation), log, lnFile, lock)
+	pid, err := h.exec(h.startArgs(dir, isolation), log, lnFile, lock)
+	if err == nil {
+		h.apart(dir, pid)
+	}
+	return pid, err
 }
 
 // exec starts the binary as a shim, detached: in a session of its own, with

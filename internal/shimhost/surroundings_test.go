@@ -16,7 +16,8 @@ import (
 	"cdui/internal/shimhost"
 )
 
-// W-07: stdin is empty and nothing but its pipes is inherited.
+// W-07, K-06: stdin is empty and nothing but its pipes is inherited; the kernel
+// takes it before the shim when memory runs out.
 func TestAChildStartsWithACleanSlate(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, way string) {

@@ -16,6 +16,7 @@ import (
 	"cdui/internal/agent"
 	"cdui/internal/agent/folder"
 	"cdui/internal/cli/env"
+	"cdui/internal/scope"
 )
 
 const (
@@ -25,7 +26,9 @@ const (
 	upPoll    = 50 * time.Millisecond
 )
 
-// background starts the agent in a session of its own and waits until it is up.
+// background starts the agent in a session and, where there are any, a scope of
+// its own, which outlive the one that it is started from, and waits until it is
+// up.
 func background(ctx context.Context, e *env.Env, o *StartOptions, dataDir, token string) error {
 	if s, err := agent.Query(ctx, dataDir, o.Name); err == nil {
 		return announce(e, o, s, "runs already")
@@ -55,6 +58,7 @@ func background(ctx context.Context, e *env.Env, o *StartOptions, dataDir, token
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", e.Exe, err)
 	}
+	scope.New(scope.Config{Environ: e.Environ}).Adopt(ctx, fmt.Sprintf("cdui-agent-%s-%d", o.Name, cmd.Process.Pid), cmd.Process.Pid)
 	exited := make(chan struct{})
 	go func() {
 		_ = cmd.Wait() // how it ended is in its log

@@ -19,6 +19,7 @@ import (
 	"cdui/internal/nvml"
 	"cdui/internal/portinfo"
 	"cdui/internal/pyruntime"
+	"cdui/internal/scope"
 	"cdui/internal/version"
 )
 
@@ -31,6 +32,7 @@ func Checks(e *env.Env) []Check {
 		func(ctx context.Context) []Finding { return python(ctx, e) },
 		func(ctx context.Context) []Finding { return driver(ctx, e) },
 		func(context.Context) []Finding { return isolation(e) },
+		func(ctx context.Context) []Finding { return systemd(ctx, scope.New(scope.Config{Environ: e.Environ})) },
 		func(context.Context) []Finding { return folder(e) },
 		func(ctx context.Context) []Finding { return port(ctx, e) },
 		func(context.Context) []Finding { return clock(e.Now()) },

@@ -16,6 +16,7 @@ import (
 	"cdui/internal/api"
 	"cdui/internal/cli/clitest"
 	"cdui/internal/cli/env"
+	"cdui/internal/scope"
 )
 
 func execute(t *testing.T, cmd *cobra.Command, args ...string) error {
@@ -169,5 +170,24 @@ func TestPrograms(t *testing.T) {
 		if !strings.HasPrefix(meaning(way), way+": ") {
 			t.Error(meaning(way))
 		}
+	}
+}
+
+// K-06.
+func TestSystemd(t *testing.T) {
+	t.Parallel()
+	uid, root := 1000, t.TempDir()
+	look := func() []Finding {
+		return systemd(t.Context(), scope.New(scope.Config{Environ: []string{}, Root: root, UID: &uid, Name: "ada"}))
+	}
+	if state, text := one(t, look()); state != OK || !strings.Contains(text, "not started by it") {
+		t.Errorf("%s %q", state, text)
+	}
+	if err := os.MkdirAll(filepath.Join(root, "run/systemd/system"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	list := look()
+	if len(list) != 2 || list[0].State != OK || !strings.Contains(list[0].Text, "outside of this container") || list[1].State != Warn || list[1].Mend != "loginctl enable-linger" {
+		t.Errorf("%+v", list)
 	}
 }

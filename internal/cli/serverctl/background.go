@@ -17,6 +17,7 @@ import (
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
 	"cdui/internal/config"
+	"cdui/internal/scope"
 )
 
 // startTimeout covers a copy of a large database before a migration.
@@ -96,6 +97,7 @@ func spawn(ctx context.Context, e *env.Env, dataDir, logPath string) (api.Server
 	if err != nil {
 		return api.ServerInfo{}, fmt.Errorf("start %s: %w", e.Exe, err)
 	}
+	scope.New(scope.Config{Environ: e.Environ}).Adopt(ctx, fmt.Sprintf("cdui-server-%d", cmd.Process.Pid), cmd.Process.Pid)
 	info, err := await(ctx, read, logPath, from)
 	if err != nil {
 		end(cmd)
