@@ -194,7 +194,7 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-// TestARunFromAssignToTidy: EVT-07, FRM-05, ISO-09, W-09.
+// TestARunFromAssignToTidy: ROLE-11, ROLE-17, CAT-03, EVT-07, FRM-05, ISO-09, W-09.
 func TestARunFromAssignToTidy(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)

@@ -178,7 +178,8 @@ func TestPrepareResolvesPluginTypes(t *testing.T) {
 	equal(t, "warnings", codes, []string{finding.CodeNewerFormat, finding.CodeAmbiguousType})
 }
 
-// A.5: Map takes installed presets alone.
+// A.5, CAT-05: Map takes installed presets alone, and what they consist of
+// counts among the types that a worker has to know.
 func TestPrepareMap(t *testing.T) {
 	p := prepare(t, `{"nodes":[
 		{"id":"s","type":"Start"},{"id":"csv","type":"CSVReader"},{"id":"m","type":"Map","data":{"params":{"subgraph":"Double"}}},

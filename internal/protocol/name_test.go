@@ -49,6 +49,36 @@ func TestCommonCapabilities(t *testing.T) {
 	}
 }
 
+// PRO-03, ONE-04, W-01: the names that peers of the format know, and ours.
+func TestTheCapabilitiesHaveTheirNames(t *testing.T) {
+	want := map[string]protocol.Capability{
+		"ack": protocol.CapAck, "mounts": protocol.CapMounts, "transfer": protocol.CapTransfer, "memory_budget": protocol.CapMemoryBudget,
+		"one_shot": protocol.CapOneShot, "s3": protocol.CapS3, "record_outputs": protocol.CapRecordOutputs, "instances": protocol.CapInstances,
+		"run_facts": protocol.CapRunFacts, "frames": protocol.CapFrames, "parts": protocol.CapParts, "logs": protocol.CapLogs, "batch": protocol.CapBatch,
+	}
+	for name, c := range want {
+		if string(c) != name {
+			t.Errorf("%q is called %q", name, c)
+		}
+	}
+}
+
+// PRO-05: the protocol's number stays where the format has it; what a peer
+// doesn't know is a capability, and takes part in nothing.
+func TestTheProtocolGrowsByCapabilities(t *testing.T) {
+	env, err := protocol.DecodeFromAgent([]byte(`{"type":"hello","epoch":0,"name":"box","version":"1","protocol_version":3,"nonce":"n","capabilities":["ack","of_a_later_release"],"later":{"a":1}}`))
+	if err != nil || protocol.Version != 3 {
+		t.Fatalf("version %d, %v", protocol.Version, err)
+	}
+	h, ok := env.Frame.(*protocol.Hello)
+	if !ok || h.Protocol != protocol.Version {
+		t.Fatalf("%+v", env.Frame)
+	}
+	if common := h.Capabilities.Common(protocol.Capabilities{protocol.CapAck, protocol.CapFrames}); !reflect.DeepEqual(common, protocol.Capabilities{protocol.CapAck}) {
+		t.Errorf("in use: %v", common)
+	}
+}
+
 func TestSecondsNeverOverflow(t *testing.T) {
 	for s, want := range map[protocol.Seconds]time.Duration{
 		0: 0, -5: 0, 0.5: 500 * time.Millisecond, 86400: 24 * time.Hour, 1e300: 1e9 * time.Second,

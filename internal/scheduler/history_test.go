@@ -31,7 +31,7 @@ func histories() int {
 // reason is true, and a plan made from the same facts told in another order is
 // the same.
 // Proves, SCHED-05, SCHED-07, SCHED-09, SET-02, SET-04,
-// CARD-05, CARD-09, MEM-03.
+// CARD-05, CARD-09, MEM-03, ROLE-18.
 func TestRandomHistories(t *testing.T) {
 	for seed := range histories() {
 		h := newHistory(uint64(seed)) //nolint:gosec // a loop counter

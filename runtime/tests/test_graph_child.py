@@ -49,7 +49,7 @@ def statuses(ended, node_id):
 
 
 def test_a_graph_runs_and_says_so(child):
-    """Proves W-07, C.17."""
+    """Proves W-07, C.17, ROLE-16, ISO-10."""
     ended = child(SUM)
     assert (ended.code, ended.garbage, ended.err) == (0, [], "")
     assert ended.lines[0] == {"type": "hello", "watches_cancel": True}

@@ -19,6 +19,7 @@ func collect(t *testing.T, c fingerprint.Config) fingerprint.Facts {
 	return fingerprint.Collect(t.Context(), c)
 }
 
+// CAT-01, CAT-03: what hello says of the machine and its node types.
 func TestFactsOfThisMachine(t *testing.T) {
 	t.Parallel()
 	f := collect(t, fingerprint.Config{Environ: os.Environ(), NodesDir: t.TempDir()})
@@ -36,7 +37,7 @@ func TestFactsOfThisMachine(t *testing.T) {
 	}
 }
 
-// TestAMissingPythonIsAFact: the agent starts without one and says so.
+// TestAMissingPythonIsAFact: K-03: the agent starts without one and says so.
 func TestAMissingPythonIsAFact(t *testing.T) {
 	t.Parallel()
 	f := collect(t, fingerprint.Config{Python: filepath.Join(t.TempDir(), "python"), NodesDir: t.TempDir()})
@@ -45,6 +46,7 @@ func TestAMissingPythonIsAFact(t *testing.T) {
 	}
 }
 
+// K-03: a helper imports torch, and that counts.
 func TestTorchCountsOnceItImports(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

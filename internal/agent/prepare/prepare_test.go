@@ -102,7 +102,7 @@ func TestWhatTheEnvironmentLeavesOut(t *testing.T) {
 	}
 }
 
-// TestAGraph: ISO-05, MNT-04.
+// TestAGraph: ISO-05, MNT-04, ROLE-20.
 func TestAGraph(t *testing.T) {
 	t.Parallel()
 	s := surroundings()

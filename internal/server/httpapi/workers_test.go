@@ -22,6 +22,7 @@ func parse[T any](t *testing.T, raw []byte) T {
 	return v
 }
 
+// SEC-14, DRN-01, ENR-02, ENR-06.
 func TestAWorkersWayThroughTheAPI(t *testing.T) {
 	w := newSite(t)
 	code, raw := w.post(api.PathWorkerEnrollments, `{"name":"box"}`)
@@ -103,7 +104,7 @@ func TestAWorkersWayThroughTheAPI(t *testing.T) {
 	}
 }
 
-// TestS05Roles: each role may what those before it may, and no more; what is
+// TestS05Roles: S-05, SEC-14: each role may what those before it may, and no more; what is
 // submitted bears the user's name.
 func TestS05Roles(t *testing.T) {
 	w := newSite(t)

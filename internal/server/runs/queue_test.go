@@ -14,7 +14,7 @@ func pair(w *world, devices ...string) string {
 	return w.submit(map[string]any{"target": map[string]any{"devices": devices}})
 }
 
-// SET-01, SET-02, SET-06: a set waits for all of its cards, holds all of them
+// SET-01, SET-02, SET-06, ROLE-20: a set waits for all of its cards, holds all of them
 // while it runs on the first, and frees all of them at once.
 func TestASetHoldsAllOfItsCards(t *testing.T) {
 	w := newWorld(t)

@@ -230,7 +230,7 @@ func (w *world) used(d string) int {
 	return len(w.svc.Board().DeviceStates(scheduler.Local)[d].Holders)
 }
 
-// SCHED-01, SCHED-06, D.2, E: the queue position counts within the run's own key.
+// ROLE-04, SCHED-01, SCHED-06, D.2, E: the queue position counts within the run's own key.
 func TestFIFOWithACap(t *testing.T) {
 	w := newWorld(t)
 	a, b, c := w.submit(nil), w.submit(nil), w.submit(nil)
@@ -253,7 +253,7 @@ func TestFIFOWithACap(t *testing.T) {
 	}
 }
 
-// Proves EVT-01, EVT-04, EVT-08, W-05, D.4.
+// Proves EVT-01, EVT-04, EVT-08, W-05, D.4, ROLE-04, ROLE-08.
 func TestRecordsBecomeEventsMetricsAndFacts(t *testing.T) {
 	w := newWorld(t)
 	id := w.submit(nil)
@@ -492,7 +492,7 @@ func TestLostAndNeverStarted(t *testing.T) {
 	}
 }
 
-// Proves P-05, W-05.
+// Proves P-05, W-05, ADP-02.
 func TestRestartKeepsTheQueueAndAdoptsTheRunning(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()

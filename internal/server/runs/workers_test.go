@@ -52,6 +52,7 @@ func lost(code string) execution.Link {
 	return execution.Link{Code: code, Worker: "box", Text: "the connection closed", Reason: &protocol.Problem{Code: protocol.CauseConnectionClosed, Text: "closed"}}
 }
 
+// ROLE-19, LANE-05: a placement is a worker, its devices and their slots.
 func TestAWorkersRunIsPlacedThere(t *testing.T) {
 	w := newWorld(t)
 	w.svc.Board().SetWorker("box", online("cpu", "cuda:0", "cuda:1"))
@@ -120,6 +121,37 @@ func TestSubmitsForWorkersThatCanNeverStart(t *testing.T) {
 	w.untilAway(offline)
 }
 
+// ROLE-02, ROLE-09, LANE-01, LANE-02, LANE-04: a worker takes what was meant
+// for workers. Everything else executes on the control plane's machine, even
+// where it waits while the worker is idle; the interactive lane never leaves it.
+func TestAWorkerIsNeverTakenUnasked(t *testing.T) {
+	w := newWorld(t)
+	w.svc.SetWorker("box", online("cpu", "cuda:0"))
+	named := on("local")
+	named["device"] = "cpu"
+	plain, local, waits := w.submit(nil), w.submit(named), w.submit(nil)
+	w.untilStarted(plain, local)
+	live := w.submitGraph(`{"lane":"interactive"}`)
+	w.untilStarted(live)
+	if v := w.view(waits); v.Status != run.Queued || v.QueueKey != "cpu" || v.QueueReasonCode != run.ReasonSlotBusy {
+		t.Errorf("beside an idle worker: %s, key %s, %s", v.Status, v.QueueKey, v.QueueReason)
+	}
+	for _, id := range []string{plain, local, waits, live} {
+		if _, there := w.away.job(id); there || w.view(id).WorkerID != "" {
+			t.Errorf("run %s went to a worker", id)
+		}
+	}
+	for _, worker := range []string{"box", "any"} {
+		_, err := w.svc.Submit(context.Background(), "", api.SubmitRequest{
+			Graph: json.RawMessage(secretGraph), Options: json.RawMessage(`{"lane":"interactive","target":{"worker":"` + worker + `"}}`),
+		})
+		if api.CodeOf(err) != api.Invalid || !strings.Contains(err.Error(), "interactive lane") {
+			t.Errorf("interactive on %s: %v", worker, err)
+		}
+	}
+}
+
+// ROLE-07, LANE-05: the placement decides who executes a run.
 func TestAnyTakesTheServerLast(t *testing.T) {
 	w := newWorld(t)
 	w.svc.Board().SetWorker("box", online("cpu"))
@@ -132,6 +164,7 @@ func TestAnyTakesTheServerLast(t *testing.T) {
 	}
 }
 
+// DSC-07, DSC-11, ERR-01, ERR-04.
 func TestLinkLostAndBack(t *testing.T) {
 	w := newWorld(t)
 	w.svc.Board().SetWorker("box", online("cuda:0"))
@@ -180,7 +213,7 @@ func TestLinkLostAndBack(t *testing.T) {
 	}
 }
 
-// TestR04 holds the cancel of a run that is out of sight: the order waits, the
+// TestR04 holds R-04: the cancel of a run that is out of sight: the order waits, the
 // slots stay held, and the end is cancelled whoever brings it.
 func TestR04CancelOfADisconnectedRun(t *testing.T) {
 	for name, end := range map[string]func(w *world, id string, attempt int) error{
@@ -222,6 +255,7 @@ func TestR04CancelOfADisconnectedRun(t *testing.T) {
 	}
 }
 
+// ADP-01, ADP-03, W-05.
 func TestAWorkersRunsSurviveARestart(t *testing.T) {
 	w := newWorld(t)
 	w.svc.Board().SetWorker("box", online("cpu", "cuda:0"))
@@ -267,6 +301,7 @@ func TestPlacedInVainGoesBackInLine(t *testing.T) {
 	})
 }
 
+// ENR-06, ERR-07: such a run has the code on its last event alone.
 func TestRemoveWorkerFailsWhatWaitsForIt(t *testing.T) {
 	w := newWorld(t)
 	w.svc.Board().SetWorker("box", board.Worker{})
@@ -274,8 +309,8 @@ func TestRemoveWorkerFailsWhatWaitsForIt(t *testing.T) {
 	if err := w.svc.RemoveWorker(context.Background(), "box"); err != nil {
 		t.Fatal(err)
 	}
-	if v := w.view(id); v.Status != run.Failed || !strings.Contains(v.Error, "box was removed") {
-		t.Errorf("%s, %q", v.Status, v.Error)
+	if v := w.view(id); v.Status != run.Failed || !strings.Contains(v.Error, "box was removed") || strings.Contains(string(v.Facts), "worker_removed") {
+		t.Errorf("%s, %q, facts %s", v.Status, v.Error, v.Facts)
 	}
 	events, err := w.st.Events(context.Background(), id, 0, 10, 1<<20)
 	if err != nil || len(events) != 1 || !strings.Contains(string(events[0].Payload), `"code":"worker_removed"`) {
@@ -301,6 +336,7 @@ func TestRemoveWorkerFailsWhatIsOnItsWayThere(t *testing.T) {
 	}
 }
 
+// DSC-13, ERR-06.
 func TestLateResultsAreKeptBesideTheRow(t *testing.T) {
 	w := newWorld(t)
 	w.svc.Board().SetWorker("box", online("cpu"))

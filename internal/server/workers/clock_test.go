@@ -226,6 +226,7 @@ func (b *bubble) assign(id string) {
 	}
 }
 
+// SEC-06.
 func TestSEC06ElevenSecondsOfSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBubble(t)
@@ -272,6 +273,7 @@ func TestDSC02ThreeMissedHeartbeats(t *testing.T) {
 	})
 }
 
+// K-05, DSC-12: it begins anew with each absence.
 func TestK05TheGraceIsADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBubble(t)

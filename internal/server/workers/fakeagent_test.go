@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -47,9 +48,13 @@ func (nobody) Cancel(context.Context, string, time.Duration, bool) error    { re
 // plane is a control plane's side of workers over a real store and real
 // WebSockets, in a folder that survives restarts.
 type plane struct {
-	t      *testing.T
+	t      testing.TB
 	dir    string
 	change func(*workers.Config)
+	// catalog is what the next start knows; nil are the built-in types.
+	catalog *catalog.Catalog
+	// cpus is how many runs a machine's processor takes at a time.
+	cpus int
 
 	st  *store.Store
 	reg *workers.Registry
@@ -57,8 +62,8 @@ type plane struct {
 	web *httptest.Server
 }
 
-func newPlane(t *testing.T, change func(*workers.Config)) *plane {
-	p := &plane{t: t, dir: t.TempDir(), change: change}
+func newPlane(t testing.TB, change func(*workers.Config)) *plane {
+	p := &plane{t: t, dir: t.TempDir(), change: change, cpus: 2}
 	p.start()
 	t.Cleanup(p.stop)
 	return p
@@ -70,9 +75,11 @@ func (p *plane) start() {
 	if p.st, err = store.Open(context.Background(), store.Config{Path: filepath.Join(p.dir, "cdui.db")}); err != nil {
 		p.t.Fatal(err)
 	}
-	cat, err := catalog.Builtin()
-	if err != nil {
-		p.t.Fatal(err)
+	cat := p.catalog
+	if cat == nil {
+		if cat, err = catalog.Builtin(); err != nil {
+			p.t.Fatal(err)
+		}
 	}
 	current := func(context.Context) *catalog.Catalog { return cat }
 	cfg := workers.Config{
@@ -84,7 +91,7 @@ func (p *plane) start() {
 	}
 	p.reg = workers.New(cfg)
 	p.svc = runs.New(runs.Config{
-		Store: p.st, Executor: nobody{}, Workers: p.reg, Limits: scheduler.Limits{GPU: 1, CPU: 2}, PayloadCap: 1 << 17,
+		Store: p.st, Executor: nobody{}, Workers: p.reg, Limits: scheduler.Limits{GPU: 1, CPU: p.cpus}, PayloadCap: 1 << 17,
 		Devices: func() device.Inventory { return device.Inventory{{Device: "cpu", Kind: "cpu"}} },
 		Catalog: current, Grace: 30 * time.Second, Interactive: 1,
 	})
@@ -238,7 +245,7 @@ func (p *plane) log(id string) []string {
 }
 
 // eventually waits for a condition that other goroutines bring about.
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(2 * time.Minute)
 	defer deadline.Stop()
@@ -255,18 +262,22 @@ func eventually(t *testing.T, what string, ok func() bool) {
 
 // agent is a fake agent: it sends what a test tells it to.
 type agent struct {
-	t     *testing.T
+	t     testing.TB
 	conn  *websocket.Conn
 	epoch uint64
 
 	mu     sync.Mutex
 	frames []protocol.Frame
+	// heard may take a frame instead of frames.
+	heard  func(protocol.Frame) bool
 	closed *websocket.CloseError
 	done   chan struct{}
 }
 
 type dialing struct {
 	token, host, origin string
+	// query is a token in the address.
+	query string
 }
 
 func (p *plane) dial(d dialing) *agent {
@@ -281,7 +292,7 @@ func (p *plane) dial(d dialing) *agent {
 	if d.host != "" {
 		h.Set("Host", d.host)
 	}
-	conn, resp, err := websocket.DefaultDialer.Dial(strings.Replace(p.web.URL, "http", "ws", 1)+"/ws/worker", h)
+	conn, resp, err := websocket.DefaultDialer.Dial(strings.Replace(p.web.URL, "http", "ws", 1)+"/ws/worker?token="+url.QueryEscape(d.query), h)
 	if err != nil {
 		p.t.Fatalf("dial: %v, %v", err, resp)
 	}
@@ -317,6 +328,12 @@ func (a *agent) read() {
 		}
 		if err != nil {
 			a.t.Errorf("the control plane sent %.100q: %v", raw, err)
+			continue
+		}
+		a.mu.Lock()
+		heard := a.heard
+		a.mu.Unlock()
+		if heard != nil && heard(env.Frame) {
 			continue
 		}
 		a.mu.Lock()
@@ -420,7 +437,7 @@ func alive(as *protocol.Assign) protocol.AliveRun {
 }
 
 // record makes the record with number seq.
-func record(t *testing.T, seq uint64, r protocol.Record) json.RawMessage {
+func record(t testing.TB, seq uint64, r protocol.Record) json.RawMessage {
 	t.Helper()
 	r.Seq, r.TS = seq, time.Now().UTC()
 	raw, err := protocol.EncodeRecord(&r)

@@ -14,7 +14,7 @@ import (
 	"cdui/internal/run"
 )
 
-// TestAFloodOfOneRunDoesNotHoldUpAnother sends many records of one run, within
+// TestAFloodOfOneRunDoesNotHoldUpAnother: DSC-15, W-03: sends many records of one run, within
 // its credit, and finishes a quiet run of the same worker beside it.
 func TestAFloodOfOneRunDoesNotHoldUpAnother(t *testing.T) {
 	p := newPlane(t, nil)

@@ -97,6 +97,7 @@ func TestRejectsAreKeptPerName(t *testing.T) {
 	a.cut()
 }
 
+// SEC-06: the first frame is hello.
 func TestWhatIsNoHelloIsRejected(t *testing.T) {
 	p := newPlane(t, nil)
 	for name, raw := range map[string]string{
@@ -244,6 +245,7 @@ func TestAnotherReleaseWithRunsIsLetInForThoseAlone(t *testing.T) {
 	}
 }
 
+// DRN-01, DRN-02, DRN-03, W-09.
 func TestDrainIsKeptAndToldAgain(t *testing.T) {
 	p := newPlane(t, nil)
 	secret := p.enrolled("box")
@@ -333,6 +335,7 @@ func another(t *testing.T, p *plane) string {
 	return e.Token
 }
 
+// K-08, ENR-05, ERR-08.
 func TestRekey(t *testing.T) {
 	p := newPlane(t, nil)
 	secret := p.enrolled("box")
@@ -366,6 +369,7 @@ func TestRekey(t *testing.T) {
 	p.until(as.RunID, run.Succeeded)
 }
 
+// K-08, ENR-06, ERR-02, ERR-06, ERR-08.
 func TestK08RemoveAWorker(t *testing.T) {
 	p := newPlane(t, nil)
 	secret := p.enrolled("box")

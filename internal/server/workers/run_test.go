@@ -14,6 +14,8 @@ import (
 	"cdui/internal/server/workers"
 )
 
+// ROLE-08, ROLE-10, ISO-11: one assignment goes out, and what comes back is the
+// run's record, its end and the most memory that it held.
 func TestARunOnAWorker(t *testing.T) {
 	p := newPlane(t, nil)
 	a := p.connect(p.enrolled("box"), "box", nil)
@@ -32,9 +34,13 @@ func TestARunOnAWorker(t *testing.T) {
 	if w := p.worker("box"); w.State != api.WorkerOnline || !slices.Equal(w.Runs, []string{id}) || w.Devices[1].Slots.Used != 1 || w.Devices[1].Slots.Cap != 1 {
 		t.Errorf("the worker's row: %+v", w)
 	}
-	a.report(as, 3, finished(run.Succeeded))
+	end := finished(run.Succeeded)
+	end.Finished.PeakMemory = map[string]protocol.PeakMemory{"cuda:0": {MiB: 512, Exact: true}}
+	a.report(as, 3, end)
 	a.ackedTo(as, 3)
-	p.until(id, run.Succeeded)
+	if v := p.until(id, run.Succeeded); !strings.Contains(string(v.Facts), `"peak_memory":{"cuda:0":{"mib":512,"exact":true}}`) {
+		t.Errorf("facts %s", v.Facts)
+	}
 	if got := p.log(id); !slices.Equal(got, []string{"execution_start", "run_warning one", "execution_complete"}) {
 		t.Errorf("log %v", got)
 	}
@@ -43,6 +49,7 @@ func TestARunOnAWorker(t *testing.T) {
 	}
 }
 
+// DSC-05, W-04.
 func TestAcksComeEvery64RecordsOrAfterASecond(t *testing.T) {
 	p := newPlane(t, nil)
 	a := p.connect(p.enrolled("box"), "box", nil)
@@ -57,7 +64,7 @@ func TestAcksComeEvery64RecordsOrAfterASecond(t *testing.T) {
 	a.ackedTo(as, 201)
 }
 
-// TestP1ABreakOfTheLinkEndsNoRun cuts the link in the middle of a run, with and
+// TestP1ABreakOfTheLinkEndsNoRun: DSC-10, ADP-03, ADP-06, ERR-03: cuts the link in the middle of a run, with and
 // without a restart of the control plane meanwhile: the run is disconnected,
 // comes back, and no record is lost or doubled.
 func TestP1ABreakOfTheLinkEndsNoRun(t *testing.T) {
@@ -108,13 +115,16 @@ func TestP1ABreakOfTheLinkEndsNoRun(t *testing.T) {
 	}
 }
 
-// TestP1BeyondTheGrace: the run is interrupted, its slots are free, and what
+// TestP1BeyondTheGrace: CAN-05, DSC-13, ERR-03, ERR-04, ERR-06: the run is interrupted, its slots are free, and what
 // the worker reports later is kept beside the row.
 func TestP1BeyondTheGrace(t *testing.T) {
 	for name, c := range map[string]struct {
-		restart bool
-		code    string
-	}{"after a cut": {false, protocol.CodeWorkerUnreachable}, "after a restart": {true, protocol.CodeWorkerLostAfterRestart}} {
+		restart     bool
+		code, cause string
+	}{
+		"after a cut":     {false, protocol.CodeWorkerUnreachable, protocol.CauseNoReconnect},
+		"after a restart": {true, protocol.CodeWorkerLostAfterRestart, protocol.CauseNoReconnectAfterRestart},
+	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlane(t, func(c *workers.Config) { c.ResumeGrace = 300 * time.Millisecond })
 			secret := p.enrolled("box")
@@ -129,12 +139,18 @@ func TestP1BeyondTheGrace(t *testing.T) {
 			}
 			v := p.until(id, run.Interrupted)
 			var facts struct {
-				Reason string         `json:"error_reason"`
-				Params map[string]any `json:"error_params"`
-				Late   *protocol.Finished
+				Reason string `json:"error_reason"`
+				Params struct {
+					Worker string           `json:"worker"`
+					Reason protocol.Problem `json:"reason"`
+				} `json:"error_params"`
+				Late *protocol.Finished
 			}
-			if err := json.Unmarshal(v.Facts, &facts); err != nil || facts.Reason != c.code || facts.Params["worker"] != "box" || v.EndClass != run.EndWorkerLost {
+			if err := json.Unmarshal(v.Facts, &facts); err != nil || facts.Reason != c.code || facts.Params.Worker != "box" || v.EndClass != run.EndWorkerLost {
 				t.Errorf("facts %s, %v", v.Facts, err)
+			}
+			if r := facts.Params.Reason; r.Code != c.cause || r.Params["seconds"] != 0.3 || r.Text == "" {
+				t.Errorf("the cause is %+v", r)
 			}
 			if w := p.worker("box"); w.State != api.WorkerOffline || len(p.svc.Board().DeviceStates("box")["cpu"].Holders) != 0 {
 				t.Errorf("the worker is %s, its slots %v", w.State, p.svc.Board().DeviceStates("box"))
@@ -187,6 +203,8 @@ func TestW05WhatTheWorkerDoesNotList(t *testing.T) {
 	}
 }
 
+// R-04, ROLE-10: a cancel is forwarded, and said again to a worker that was
+// away.
 func TestCancelReachesAWorkerThatIsAway(t *testing.T) {
 	p := newPlane(t, nil)
 	secret := p.enrolled("box")
