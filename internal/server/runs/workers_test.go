@@ -126,7 +126,7 @@ func TestSubmitsForWorkersThatCanNeverStart(t *testing.T) {
 // where it waits while the worker is idle; the interactive lane never leaves it.
 func TestAWorkerIsNeverTakenUnasked(t *testing.T) {
 	w := newWorld(t)
-	w.svc.SetWorker("box", online("cpu", "cuda:0"))
+	w.svc.Board().SetWorker("box", online("cpu", "cuda:0"))
 	named := on("local")
 	named["device"] = "cpu"
 	plain, local, waits := w.submit(nil), w.submit(named), w.submit(nil)

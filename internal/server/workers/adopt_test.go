@@ -75,7 +75,7 @@ func TestARunOfAnUnlistedWorkerIsAdopted(t *testing.T) {
 	for range 2 {
 		p.restart()
 		v := p.until(id, run.Disconnected)
-		if holders := p.svc.DeviceStates("mine")["cuda:0"].Holders; len(holders) != 1 || holders[0].RunID != id || v.Attempt != 1 {
+		if holders := p.svc.Board().DeviceStates("mine")["cuda:0"].Holders; len(holders) != 1 || holders[0].RunID != id || v.Attempt != 1 {
 			t.Errorf("the slot is held by %v, attempt %d", holders, v.Attempt)
 		}
 		if list := p.reg.List(t.Context()); len(list) != 0 {
