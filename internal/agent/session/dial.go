@@ -14,6 +14,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"cdui/internal/protocol"
+	"cdui/internal/protocol/pieces"
 )
 
 const dialTimeout = 20 * time.Second
@@ -84,7 +85,7 @@ func (c *Client) dial(ctx context.Context) (*websocket.Conn, error) {
 		TLSClientConfig:  c.cfg.TLS,
 		HandshakeTimeout: dialTimeout,
 		Proxy:            http.ProxyFromEnvironment,
-		ReadBufferSize:   16 << 10, WriteBufferSize: 64 << 10,
+		ReadBufferSize:   16 << 10, WriteBufferSize: pieces.Buffer,
 	}
 	// The header keeps the token out of URLs, which proxies write down.
 	conn, resp, err := d.DialContext(ctx, address, http.Header{"X-CodefyUI-Token": {token}})

@@ -11,6 +11,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"cdui/internal/protocol"
+	"cdui/internal/protocol/pieces"
 )
 
 // session is one connection.
@@ -155,7 +156,7 @@ func (s *session) beat(ctx context.Context, every time.Duration) error {
 		if err := s.out.urge(s.worker.Heartbeat()); err != nil {
 			return err
 		}
-		if err := s.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(every)); err != nil {
+		if err := s.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(s.patience)); err != nil {
 			return fmt.Errorf("send ping: %w", err)
 		}
 		select {
@@ -168,13 +169,15 @@ func (s *session) beat(ctx context.Context, every time.Duration) error {
 
 // read takes what the other side says until the connection ends.
 func (s *session) read() error {
-	alive := func() { _ = s.conn.SetReadDeadline(time.Now().Add(s.patience)) }
-	s.conn.SetPongHandler(func(string) error { alive(); return nil })
-	ping := s.conn.PingHandler()
-	s.conn.SetPingHandler(func(data string) error { alive(); return ping(data) })
+	alive := func() error { return s.conn.SetReadDeadline(time.Now().Add(s.patience)) }
+	s.conn.SetPongHandler(func(string) error { return alive() })
+	s.conn.SetPingHandler(func(data string) error {
+		// A pong that is late is no reason to end it all: the writer is busy.
+		_ = s.conn.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(s.patience))
+		return alive()
+	})
 	for {
-		alive()
-		_, raw, err := s.conn.ReadMessage()
+		raw, err := pieces.Read(s.conn, alive)
 		if err != nil {
 			return fmt.Errorf("connection ended: %w", closeError(err))
 		}

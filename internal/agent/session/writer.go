@@ -11,6 +11,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"cdui/internal/protocol"
+	"cdui/internal/protocol/pieces"
 )
 
 // urgentRoom is how many urgent frames may wait. More means that nothing gets
@@ -211,8 +212,7 @@ func (w *writer) send(f protocol.Frame) error {
 }
 
 func (w *writer) write(b []byte) error {
-	_ = w.conn.SetWriteDeadline(time.Now().Add(w.patience))
-	if err := w.conn.WriteMessage(websocket.TextMessage, b); err != nil {
+	if err := pieces.Write(w.conn, b, func() time.Time { return time.Now().Add(w.patience) }); err != nil {
 		return fmt.Errorf("send frame: %w", err)
 	}
 	return nil

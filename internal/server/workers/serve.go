@@ -12,6 +12,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/protocol"
+	"cdui/internal/protocol/pieces"
 	"cdui/internal/server/workers/admit"
 	"cdui/internal/server/workers/conn"
 	"cdui/internal/server/workers/logs"
@@ -36,7 +37,7 @@ func (r *Registry) Serve(w http.ResponseWriter, req *http.Request, hostAllowed b
 		return
 	}
 	up := websocket.Upgrader{
-		HandshakeTimeout: protocol.HelloTimeout, ReadBufferSize: 16 << 10, WriteBufferSize: 16 << 10,
+		HandshakeTimeout: protocol.HelloTimeout, ReadBufferSize: 16 << 10, WriteBufferSize: pieces.Buffer,
 		CheckOrigin: func(*http.Request) bool { return true }, // authorise has, and says no in its own way
 	}
 	ws, err := up.Upgrade(w, req, nil)

@@ -53,7 +53,7 @@ func (c *Conn) putAcks() error {
 		if err != nil {
 			return err
 		}
-		if err := c.put(Message{pieces: [][]byte{raw}}, c.patience); err != nil {
+		if err := c.put(Message{pieces: [][]byte{raw}}, c.patiently); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,6 @@ package conn
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -21,6 +20,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"cdui/internal/protocol"
+	"cdui/internal/protocol/pieces"
 )
 
 const (
@@ -29,8 +29,6 @@ const (
 	outboxBytes  = 2 * protocol.MaxMessageBytes
 	// goodbye is how long an ending connection has for its last frames.
 	goodbye = 2 * time.Second
-	// readPiece is how much is read between two signs of life.
-	readPiece = 64 << 10
 )
 
 // Conn is one connection. Its fields may be set until Write is started.
@@ -50,9 +48,11 @@ type Conn struct {
 	queued atomic.Int64
 	parts  atomic.Uint64
 	joiner protocol.Joiner
-	// pong gets a value with each answer to a ping.
-	pong chan struct{}
-	acks acks
+	// pong gets a value with each answer to a ping; pinged holds the newest ping
+	// that is not answered.
+	pong   chan struct{}
+	pinged chan string
+	acks   acks
 
 	once   sync.Once
 	ended  chan struct{}
@@ -87,7 +87,7 @@ func New(ws *websocket.Conn, heartbeat time.Duration, log *slog.Logger) *Conn {
 	ws.SetReadLimit(protocol.MaxFrameBytes)
 	c := &Conn{
 		ws: ws, log: log, patience: protocol.MissedHeartbeats * heartbeat,
-		outbox: make(chan Message, outboxFrames), pong: make(chan struct{}, 1),
+		outbox: make(chan Message, outboxFrames), pong: make(chan struct{}, 1), pinged: make(chan string, 1),
 		acks:  acks{due: map[Key]*due{}, wake: make(chan struct{}, 1), full: make(chan struct{}, 1)},
 		ended: make(chan struct{}), read: make(chan struct{}),
 	}
@@ -97,6 +97,14 @@ func New(ws *websocket.Conn, heartbeat time.Duration, log *slog.Logger) *Conn {
 		default:
 		}
 		return c.alive()
+	})
+	// The writer answers: one who has no patience would end a slow connection.
+	ws.SetPingHandler(func(data string) error {
+		select {
+		case c.pinged <- data:
+		default:
+		}
+		return nil
 	})
 	return c
 }
@@ -198,7 +206,9 @@ func (c *Conn) Write() {
 		var err error
 		select {
 		case m := <-c.outbox:
-			err = c.put(m, c.patience)
+			err = c.put(m, c.patiently)
+		case data := <-c.pinged:
+			err = c.ws.WriteControl(websocket.PongMessage, []byte(data), c.patiently())
 		case <-c.acks.wake:
 			if due == nil {
 				flush = time.NewTimer(protocol.AckEvery)
@@ -220,25 +230,26 @@ func (c *Conn) Write() {
 	}
 }
 
-func (c *Conn) put(m Message, patience time.Duration) error {
+// put writes a message; deadline gives the one of each piece of it.
+func (c *Conn) put(m Message, deadline func() time.Time) error {
 	defer c.queued.Add(-m.size)
 	for _, piece := range m.pieces {
-		if err := c.ws.SetWriteDeadline(time.Now().Add(patience)); err != nil {
-			return err
-		}
-		if err := c.ws.WriteMessage(websocket.TextMessage, piece); err != nil {
+		if err := pieces.Write(c.ws, piece, deadline); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// patiently is the deadline of what is written in the midst of a session.
+func (c *Conn) patiently() time.Time { return time.Now().Add(c.patience) }
+
 // leave writes what is in the outbox and the close frame, and lets the other
 // side read them before the connection is cut.
 func (c *Conn) leave() {
 	deadline := time.Now().Add(goodbye)
 	for range len(c.outbox) {
-		if c.put(<-c.outbox, time.Until(deadline)) != nil {
+		if c.put(<-c.outbox, func() time.Time { return deadline }) != nil {
 			return
 		}
 	}
@@ -299,7 +310,7 @@ func (c *Conn) cutOff(err error) {
 
 // next reads one frame; nil is a piece of one, or one of another session.
 func (c *Conn) next() (protocol.Frame, error) {
-	raw, err := c.message()
+	raw, err := pieces.Read(c.ws, c.alive)
 	if err != nil {
 		return nil, err
 	}
@@ -323,37 +334,6 @@ func (c *Conn) next() (protocol.Frame, error) {
 		return nil, nil
 	}
 	return env.Frame, nil
-}
-
-// message reads one WebSocket message. Every piece of it is a sign of life, so
-// that a slow link isn't taken for a dead one.
-func (c *Conn) message() ([]byte, error) {
-	if err := c.alive(); err != nil {
-		return nil, err
-	}
-	_, reader, err := c.ws.NextReader()
-	if err != nil {
-		return nil, err
-	}
-	raw := make([]byte, 0, 512)
-	for {
-		if len(raw) == cap(raw) {
-			grown := make([]byte, len(raw), 2*cap(raw))
-			copy(grown, raw)
-			raw = grown
-		}
-		n, err := reader.Read(raw[len(raw):min(cap(raw), len(raw)+readPiece)])
-		raw = raw[:len(raw)+n]
-		switch {
-		case errors.Is(err, io.EOF):
-			return raw, nil
-		case err != nil:
-			return nil, err
-		}
-		if err := c.alive(); err != nil {
-			return nil, err
-		}
-	}
 }
 
 func (c *Conn) alive() error {
