@@ -21,7 +21,7 @@ export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 GOLANGCI_VERSION := v2.15.0
 FUZZTIME         ?= 10s
 FAULTS           ?= 100
-SOAK_TIMEOUT     ?= 60m
+SOAK_TIMEOUT     ?= 90m
 
 .PHONY: help
 help: ## list the tasks
@@ -71,10 +71,10 @@ e2e: ## the end-to-end tests: real binary, real Python, real faults
 	@scripts/test.sh e2e
 
 .PHONY: soak
-soak: ## the end-to-end tests at length: FAULTS (100) kills at random points
+soak: ## the end-to-end tests at length: outages of minutes, FAULTS (100) kills at random points
 	@scripts/deps.sh test
 	@$(MAKE) --no-print-directory build
-	CDUI_FAULTS=$(FAULTS) CDUI_TEST_PYTHON="$$(scripts/deps.sh python test)" \
+	CDUI_SOAK=1 CDUI_FAULTS=$(FAULTS) CDUI_TEST_PYTHON="$$(scripts/deps.sh python test)" \
 	    $(GO) test -v -count 1 -timeout $(SOAK_TIMEOUT) ./internal/e2e/...
 
 .PHONY: fuzz-short

@@ -28,6 +28,8 @@ type world struct {
 	t *testing.T
 	*plane
 	boxes []*box
+	// etc is set once /etc is the world's own.
+	etc bool
 }
 
 // box is a machine with an agent.
@@ -36,11 +38,13 @@ type box struct {
 	// name is the worker's and the namespace's; line the control plane's end of
 	// the line.
 	name, line string
-	dir        string
-	env        []string
-	cmd        *exec.Cmd
-	log        *safeBuffer
-	exited     <-chan struct{}
+	// control is what it calls the control plane, where that isn't the world's.
+	control string
+	dir     string
+	env     []string
+	cmd     *exec.Cmd
+	log     *safeBuffer
+	exited  <-chan struct{}
 }
 
 // insideVariable tells the test that it runs in a world.
@@ -195,7 +199,11 @@ func (b *box) try(args ...string) (string, int) {
 // launch starts the agent in the foreground, without waiting.
 func (b *box) launch(args ...string) {
 	b.w.t.Helper()
-	all := []string{"agent", "start", "--control", b.w.control(), "--name", b.name, "--pass-env", "MARK_BOX"}
+	control := b.control
+	if control == "" {
+		control = b.w.control()
+	}
+	all := []string{"agent", "start", "--control", control, "--name", b.name, "--pass-env", "MARK_BOX"}
 	if python != "" {
 		all = append(all, "--python", python)
 	}
