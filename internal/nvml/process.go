@@ -47,6 +47,9 @@ func (u *userNames) describe(used []usage) []device.Process {
 		if who, ok := lookProcess(p.pid); ok {
 			name := u.name(who.uid)
 			d.User, d.Name = &name, &who.name
+			if who.runID != "" {
+				d.RunID = &who.runID
+			}
 		}
 		out = append(out, d)
 	}
@@ -57,6 +60,9 @@ func (u *userNames) describe(used []usage) []device.Process {
 type owner struct {
 	uid  uint32
 	name string
+	// runID is the run that the process says it belongs to, as all processes of
+	// a run do. Whoever places runs knows which of them are its own.
+	runID string
 }
 
 // name gives the user's name, or the number when the name is not to be had

@@ -1,10 +1,13 @@
 package nvml
 
 import (
+	"io"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"cdui/internal/run"
 )
 
 // hostNamespace is the first PID namespace of a machine, in every kernel.
@@ -29,5 +32,31 @@ func lookProcess(pid int64) (owner, bool) {
 	if err != nil {
 		return owner{}, false
 	}
-	return owner{uid: stat.Uid, name: strings.TrimSpace(string(name))}, true
+	return owner{uid: stat.Uid, name: strings.TrimSpace(string(name)), runID: runOf(folder)}, true
 }
+
+// maxEnviron bounds what is read of a process's environment.
+const maxEnviron = 4 << 20
+
+// runOf reads the run id in a process's environment, "" where there is none or
+// it is not ours to read.
+func runOf(folder string) string {
+	f, err := os.Open(folder + "/environ")
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(f, maxEnviron))
+	if err != nil {
+		return ""
+	}
+	for entry := range strings.SplitSeq(string(raw), "\x00") {
+		if id, ok := strings.CutPrefix(entry, runVariable+"="); ok && run.ValidID(id) {
+			return id
+		}
+	}
+	return ""
+}
+
+// runVariable names a process's run in its environment.
+const runVariable = "CDUI_RUN_ID"

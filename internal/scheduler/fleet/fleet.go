@@ -212,7 +212,11 @@ func (f *Fleet) refresh(name string) {
 	for _, d := range x.Inventory {
 		s := scheduler.Slot{Worker: name, Device: d.Device}
 		p := f.policies[s]
-		f.place(x, s, scheduler.SlotState{Cap: f.cap(x, s, d, p), Card: identity(name, x.Machine, d), Shared: p.Shared, Closed: closed(p, d)})
+		card := identity(name, x.Machine, d)
+		f.place(x, s, scheduler.SlotState{Cap: f.cap(x, s, d, p), Card: card, Shared: p.Shared})
+		state := f.slots[s]
+		state.Closed = closed(p, d, f.strangers(card, d))
+		f.slots[s] = state
 		f.measure(x.Machine, s, d, p)
 	}
 }
@@ -296,11 +300,12 @@ func (f *Fleet) measure(m Machine, s scheduler.Slot, d device.Device, p Policy) 
 	}
 	used := map[string]int64{}
 	for _, proc := range d.Processes {
-		switch {
-		case proc.MemoryMiB == nil:
-		case proc.RunID != nil:
+		if proc.RunID != nil && proc.MemoryMiB != nil {
 			used[*proc.RunID] += *proc.MemoryMiB
-		case p.Acting() == Ignore:
+		}
+	}
+	for _, proc := range f.strangers(card, d) {
+		if proc.MemoryMiB != nil && p.Acting() == Ignore {
 			c.Memory.FreeMiB += *proc.MemoryMiB
 		}
 	}
@@ -311,28 +316,36 @@ func (f *Fleet) measure(m Machine, s scheduler.Slot, d device.Device, p Policy) 
 	f.cards[card] = c
 }
 
+// strangers are the processes on a device that belong to no run that holds the
+// card: other people's, or runs of another control plane.
+func (f *Fleet) strangers(card string, d device.Device) []device.Process {
+	var out []device.Process
+	for _, p := range d.Processes {
+		mine := p.RunID != nil && slices.ContainsFunc(f.cards[card].Holders, func(h scheduler.Holder) bool { return h.RunID == *p.RunID })
+		if !mine {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 // closed tells why a device takes no runs.
-func closed(p Policy, d device.Device) scheduler.Closed {
+func closed(p Policy, d device.Device, strangers []device.Process) scheduler.Closed {
 	switch {
 	case p.Cordon:
 		return scheduler.Closed{Code: run.ReasonCordoned, Why: p.Why}
 	case !d.Health.OK():
 		return scheduler.Closed{Code: run.ReasonCardUnhealthy, Why: d.Health.String()}
-	case p.Acting() == Refuse:
-		if who := Others(d); len(who) > 0 {
-			return scheduler.Closed{Code: run.ReasonCardInUse, Why: strings.Join(who, ", ")}
-		}
+	case p.Acting() == Refuse && len(strangers) > 0:
+		return scheduler.Closed{Code: run.ReasonCardInUse, Why: names(strangers)}
 	}
 	return scheduler.Closed{}
 }
 
-// Others names the processes on a device that are no run's: who, what, how much.
-func Others(d device.Device) []string {
+// names says who the processes belong to, what they are and how much they hold.
+func names(list []device.Process) string {
 	var out []string
-	for _, p := range d.Processes {
-		if p.RunID != nil {
-			continue
-		}
+	for _, p := range list {
 		text := "somebody"
 		if p.User != nil {
 			text = *p.User
@@ -346,7 +359,7 @@ func Others(d device.Device) []string {
 		}
 		out = append(out, text+")")
 	}
-	return out
+	return strings.Join(out, ", ")
 }
 
 // identity names the physical device behind a slot. CUDA cards are known by

@@ -116,7 +116,7 @@ func TestAnAdoptedRunHoldsItsCard(t *testing.T) {
 // Proves: what closes a card and what doesn't.
 func TestWhatClosesACard(t *testing.T) {
 	stranger := card("cuda:0=A")
-	stranger.Processes = []device.Process{{PID: 7, User: ptr("alice"), Name: ptr("python"), MemoryMiB: ptr(int64(6144))}, {PID: 8, RunID: ptr("r")}}
+	stranger.Processes = []device.Process{{PID: 7, User: ptr("alice"), Name: ptr("python"), MemoryMiB: ptr(int64(6144))}, {PID: 8, RunID: ptr("mine")}}
 	ill := card("cuda:0=A")
 	ill.Health = device.Health{Code: "xid", Text: "Xid 79"}
 	for name, c := range map[string]struct {
@@ -133,6 +133,8 @@ func TestWhatClosesACard(t *testing.T) {
 	} {
 		f := fleet.New(scheduler.Limits{GPU: 1})
 		f.SetPolicy(slot("w", "cuda:0"), c.policy)
+		f.Set("w", machine("cuda:0=A"))
+		f.Take("mine", []scheduler.Slot{slot("w", "cuda:0")}, 0)
 		f.Set("w", fleet.Machine{Connected: true, Inventory: device.Inventory{c.d}})
 		if got := f.Snapshot().Slots[slot("w", "cuda:0")].Closed; got != c.closed {
 			t.Errorf("%s: closed by %+v, want %+v", name, got, c.closed)
