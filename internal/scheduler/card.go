@@ -49,13 +49,13 @@ func (p *pass) refuse(w *Waiting, set []Slot) refusal {
 			worst = r
 		case r.kind == worst.kind:
 			worst.slots = append(worst.slots, r.slots...)
-			worst.name(r.holders)
+			worst.name(r.holders...)
 		}
 	}
 	return worst
 }
 
-func (r *refusal) name(holders []string) {
+func (r *refusal) name(holders ...string) {
 	for _, id := range holders {
 		if len(r.holders) < maxNamed && !slices.Contains(r.holders, id) {
 			r.holders = append(r.holders, id)
@@ -63,55 +63,103 @@ func (r *refusal) name(holders []string) {
 	}
 }
 
-func (p *pass) refuseOne(w *Waiting, slot Slot) refusal {
+// look tells how a slot stands for a run: its kind is free if the run may have
+// it. Who is in the way is not gathered here, since most looks find a way on.
+func (p *pass) look(w *Waiting, slot Slot) (refusal, *Card, *use) {
 	id, card := p.card(slot)
 	u := p.use[id]
 	if u == nil {
-		u = &use{}
+		u = &unused
 	}
 	need := int64(0)
 	if w.Ask.BudgetMiB > 0 {
 		need = w.Ask.BudgetMiB + p.context
 	}
 	if total := card.Memory.TotalMiB; total > 0 && need > total {
-		return refusal{kind: never, slots: []Slot{slot}, asked: need, room: total}
+		return refusal{kind: never, asked: need, room: total}, card, u
 	}
-	if c := p.closed(card); c != (Closed{}) {
+	if c := p.closed(card); c.Code != "" {
 		kind := closed
 		if c.Code == run.ReasonCardInUse {
 			kind = inUse
 		}
-		return refusal{kind: kind, slots: []Slot{slot}, closed: c}
+		return refusal{kind: kind, closed: c}, card, u
 	}
 	n := len(card.Holders) + len(u.taken)
 	if !p.sharedCard(card) {
-		if limit, _ := p.limit(slot); n+u.kept < limit {
-			return refusal{}
+		if limit, _ := p.limitOf(card, slot); n+u.kept < limit {
+			return refusal{}, card, u
 		}
-		return refused(busy, slot, card, u)
+		return refusal{kind: busy}, card, u
 	}
 	if need == 0 {
 		if n == 0 && u.kept == 0 {
-			return refusal{}
+			return refusal{}, card, u
 		}
-		return refused(filled, slot, card, u)
+		return refusal{kind: filled}, card, u
 	}
 	room := p.unpromised(card, u.taken) - u.keptMiB
 	if u.whole {
 		room = 0
 	}
 	if need <= room {
-		return refusal{}
+		return refusal{}, card, u
 	}
-	r := refused(short, slot, card, u)
-	r.asked, r.room = need, max(room, 0)
-	return r
+	return refusal{kind: short, asked: need, room: max(room, 0)}, card, u
 }
 
-func refused(kind refusalKind, slot Slot, card Card, u *use) refusal {
-	r := refusal{kind: kind, slots: []Slot{slot}, keeper: u.keeper}
-	for _, h := range slices.Concat(card.Holders, u.taken) {
-		r.name([]string{h.RunID})
+// place is a slot's card.
+type place struct {
+	id   string
+	card Card
+}
+
+// card gives the card behind a slot.
+func (p *pass) card(slot Slot) (string, *Card) {
+	at := p.seen[slot]
+	if at == nil {
+		if len(p.slab) == 0 {
+			p.slab = make([]place, 32)
+		}
+		at, p.slab = &p.slab[0], p.slab[1:]
+		at.id = p.CardOf(slot)
+		var ok bool
+		if at.card, ok = p.Cards[at.id]; !ok {
+			at.card.Slots = []Slot{slot}
+		}
+		p.seen[slot] = at
+	}
+	return at.id, &at.card
+}
+
+// unused stands for cards of which a pass has given nothing away.
+var unused use
+
+// free tells whether w may have all of a set of slots.
+func (p *pass) free(w *Waiting, set []Slot) bool {
+	for _, slot := range set {
+		if r, _, _ := p.look(w, slot); r.kind != free {
+			return false
+		}
+	}
+	return true
+}
+
+// refuseOne tells why a slot is not free, and who is in the way.
+func (p *pass) refuseOne(w *Waiting, slot Slot) refusal {
+	r, card, u := p.look(w, slot)
+	if r.kind == free {
+		return r
+	}
+	r.slots = []Slot{slot}
+	if r.kind == busy || r.kind == filled || r.kind == short {
+		r.keeper = u.keeper
+		r.holders = make([]string, 0, min(maxNamed, len(card.Holders)+len(u.taken)))
+		for _, list := range [][]Holder{card.Holders, u.taken} {
+			for _, h := range list {
+				r.name(h.RunID)
+			}
+		}
 	}
 	return r
 }
@@ -119,7 +167,7 @@ func refused(kind refusalKind, slot Slot, card Card, u *use) refusal {
 // unpromised is the memory that a shared card can still promise: what is
 // neither promised nor, by the driver's count, in use beyond what was promised.
 // A run without a budget leaves none.
-func (p *pass) unpromised(card Card, more []Holder) int64 {
+func (p *pass) unpromised(card *Card, more []Holder) int64 {
 	total, unused := card.Memory.TotalMiB, card.Memory.FreeMiB
 	for _, holders := range [][]Holder{card.Holders, more} {
 		for _, h := range holders {
@@ -139,7 +187,7 @@ func (p *pass) unpromised(card Card, more []Holder) int64 {
 
 // closed tells why a card takes nothing. Cordons hold whoever put them up; what
 // a machine says of a card's state counts while it is connected.
-func (p *pass) closed(card Card) Closed {
+func (p *pass) closed(card *Card) Closed {
 	for _, slot := range card.Slots {
 		if c := p.Slots[slot].Closed; c.Code == run.ReasonCordoned || c.Code != "" && p.online(slot.Worker) {
 			return c
@@ -155,7 +203,7 @@ func (p *pass) online(worker string) bool {
 
 // sharedCard tells whether runs are admitted by memory: when every worker that
 // offers the card now shares it, and its size is known.
-func (p *pass) sharedCard(card Card) bool {
+func (p *pass) sharedCard(card *Card) bool {
 	shared := false
 	for _, slot := range card.Slots {
 		switch {
@@ -169,10 +217,15 @@ func (p *pass) sharedCard(card Card) bool {
 	return shared && card.Memory.TotalMiB > 0
 }
 
-// limit is how many runs a slot's card takes, and which slot says so: the least
-// of those whose machine is connected or that hold a run.
+// limit is how many runs a slot's card takes, and which slot says so.
 func (p *pass) limit(slot Slot) (int, Slot) {
 	_, card := p.card(slot)
+	return p.limitOf(card, slot)
+}
+
+// limitOf is the least limit of those slots of a card whose machine is connected
+// or that hold a run.
+func (p *pass) limitOf(card *Card, slot Slot) (int, Slot) {
 	if len(card.Slots) < 2 {
 		return p.Slots[slot].Cap, slot
 	}

@@ -18,7 +18,7 @@ type filter struct {
 var (
 	offers = filter{
 		check: func(w *Waiting, m *Worker) bool {
-			return m.Devices == nil && !m.Connected || w.Ask.fits(m.Name, m.Devices)
+			return m.Devices == nil && !m.Connected || w.Ask.Fits(m.Name, m.Devices)
 		},
 		explain: func(w *Waiting, _ []string) run.Reason {
 			if w.Ask.Pool {
@@ -123,7 +123,7 @@ func (p *pass) sieve(w *Waiting) ([]*Worker, run.Reason) {
 			stopped = append(stopped, m.Name)
 		}
 	}
-	if w.Ask.fits(Local, p.local.Devices) && !w.Ask.Pool {
+	if w.Ask.Fits(Local, p.local.Devices) && !w.Ask.Pool {
 		through = append(through, &p.local)
 	}
 	if len(through) > 0 {
@@ -144,36 +144,42 @@ func (p *pass) machine(name string) *Worker {
 	return &p.workers[i]
 }
 
-// fits tells whether a machine that offers these devices could ever take what
+// Fits tells whether a machine that offers these devices could ever take what
 // is asked for.
-func (a *Ask) fits(machine string, devices []string) bool {
-	return len(a.Choices(machine, devices)) > 0
+func (a *Ask) Fits(machine string, devices []string) bool {
+	if len(a.Devices) == 0 {
+		return slices.ContainsFunc(devices, func(d string) bool { return device.Kind(d) == a.Kind && a.means(machine, d) })
+	}
+	for _, d := range a.Devices {
+		if !slices.Contains(devices, d) {
+			return false
+		}
+	}
+	return a.means(machine, a.Devices...)
 }
 
-// Choices lists the sets of slots that a machine with these devices could give,
-// the preferred ones first. A run on the control plane's machine sees all cards
-// under their own numbers and has no budget, so that of CUDA only cuda:0 alone
-// means the same there as on a worker.
-func (a *Ask) Choices(machine string, devices []string) [][]Slot {
-	var out [][]Slot
-	if len(a.Devices) > 0 {
-		for _, d := range a.Devices {
-			if !slices.Contains(devices, d) {
-				return nil
-			}
-		}
-		out = [][]Slot{SlotsOf(machine, a.Devices)}
-	} else {
-		for _, d := range devices {
-			if device.Kind(d) == a.Kind {
-				out = append(out, []Slot{{Worker: machine, Device: d}})
-			}
+// means tells whether a set of devices means the same on this machine as where
+// else the run may go. A run on the control plane's machine sees all cards under
+// their own numbers and has no budget, so that of CUDA only cuda:0 alone does.
+func (a *Ask) means(machine string, set ...string) bool {
+	return machine != Local || a.Worker == Local ||
+		a.BudgetMiB == 0 && (device.Kind(set[0]) != device.CUDA || len(set) == 1 && set[0] == "cuda:0")
+}
+
+// choices lists the sets of slots that a machine with these devices could give,
+// the preferred ones first: their slots one after the other, and how many make
+// up a set.
+func (a *Ask) choices(machine string, devices []string) (slots []Slot, width int) {
+	switch {
+	case !a.Fits(machine, devices):
+		return nil, 0
+	case len(a.Devices) > 0:
+		return SlotsOf(machine, a.Devices), len(a.Devices)
+	}
+	for _, d := range devices {
+		if device.Kind(d) == a.Kind && a.means(machine, d) {
+			slots = append(slots, Slot{Worker: machine, Device: d})
 		}
 	}
-	if machine != Local || a.Worker == Local {
-		return out
-	}
-	return slices.DeleteFunc(out, func(set []Slot) bool {
-		return a.BudgetMiB > 0 || device.Kind(set[0].Device) == device.CUDA && (len(set) > 1 || set[0].Device != "cuda:0")
-	})
+	return slots, 1
 }

@@ -182,7 +182,7 @@ func (h *history) plan() string {
 			switch {
 			case aside:
 			case head:
-				reason, head = h.last.Reasons[q.Key], false
+				reason, head = h.last.Reasons[q.Key].Reason(), false
 			default:
 				continue
 			}
@@ -326,7 +326,7 @@ func (h *history) drainAll() string {
 			for _, q := range h.Queues {
 				for _, w := range q.Waiting {
 					if _, aside := h.last.Aside[w.RunID]; !aside && online(h.Snapshot, w.Ask.Worker) {
-						return w.RunID + " waits though everything is idle: " + fmt.Sprint(h.last.Reasons[q.Key])
+						return w.RunID + " waits though everything is idle: " + fmt.Sprint(h.last.Reasons[q.Key].Reason())
 					}
 				}
 			}

@@ -27,7 +27,7 @@ func Decide(s Snapshot) Plan {
 		switch {
 		case len(q.Waiting) == 0:
 		case q.Held != nil:
-			p.plan.Reasons[q.Key] = *q.Held
+			p.plan.Reasons[q.Key] = Why{fixed: *q.Held}
 		default:
 			heads = append(heads, head{queue: i, run: q.Waiting[0]})
 		}
@@ -35,13 +35,13 @@ func Decide(s Snapshot) Plan {
 	heap.Init(&heads)
 	for len(heads) > 0 {
 		h := heads[0]
-		switch reason, answer := p.offer(&h.run); answer {
+		switch why, answer := p.offer(&h.run); answer {
 		case blocked:
-			p.plan.Reasons[s.Queues[h.queue].Key] = reason
+			p.plan.Reasons[s.Queues[h.queue].Key] = why
 			heap.Pop(&heads)
 			continue
 		case setAside:
-			p.plan.Aside[h.run.RunID] = reason
+			p.plan.Aside[h.run.RunID] = why.Reason()
 		case started:
 		}
 		h.next++
@@ -84,14 +84,14 @@ func Explain(s Snapshot, key string, w Waiting) ([]Slot, run.Reason) {
 	if reason, aside := plan.Aside[w.RunID]; aside {
 		return nil, reason
 	}
-	if n := len(mine.Waiting); n > 1 && plan.Reasons[key].Code != run.ReasonHeld {
+	if n := len(mine.Waiting); n > 1 && plan.Reasons[key].Reason().Code != run.ReasonHeld {
 		for _, ahead := range mine.Waiting[:n-1] {
 			if !plan.settles(ahead.RunID) {
 				return nil, run.Behind(mine.Waiting[n-2].RunID, n)
 			}
 		}
 	}
-	return nil, plan.Reasons[key]
+	return nil, plan.Reasons[key].Reason()
 }
 
 // settles tells whether the plan starts a run or sets it aside.
@@ -120,9 +120,14 @@ type pass struct {
 	local   Worker
 	context int64
 	// use is what this pass has given away of each card.
-	use    map[string]*use
+	use map[string]*use
+	// seen are cards by slot, looked up once.
+	seen   map[Slot]*place
 	wishes map[wish]*places
-	plan   Plan
+	// slab and shelf are what the two point into, made in one piece each.
+	slab  []place
+	shelf []places
+	plan  Plan
 }
 
 // use is what a pass has given away of one card.
@@ -151,19 +156,21 @@ type places struct {
 	slots []Slot
 	width int
 	from  int
-	// none is why there are none.
-	none run.Reason
-	// refused is the answer given after the last one was refused.
-	refused *run.Reason
-	answer  answer
+	// why and answer are given when there are none, or the last was refused.
+	why    Why
+	answer answer
+	over   bool
+
+	verdict verdict
 }
 
 func newPass(s Snapshot) *pass {
 	p := &pass{
 		Snapshot: s, workers: byName(s.Workers), local: Worker{Name: Local, Connected: true, Devices: []string{}},
-		context: s.ContextMiB, use: map[string]*use{}, wishes: map[wish]*places{},
-		plan: Plan{Reasons: map[string]run.Reason{}, Aside: map[string]run.Reason{}},
+		context: s.ContextMiB, use: map[string]*use{}, seen: make(map[Slot]*place, len(s.Slots)), wishes: make(map[wish]*places, len(s.Queues)),
+		plan: Plan{Reasons: make(map[string]Why, len(s.Queues)), Aside: map[string]run.Reason{}},
 	}
+	p.slab, p.shelf = make([]place, len(s.Slots)), make([]places, len(s.Queues))
 	if p.context == 0 {
 		p.context = ContextMiB
 	}
@@ -177,26 +184,20 @@ func newPass(s Snapshot) *pass {
 }
 
 // offer places w, or says why it waits.
-func (p *pass) offer(w *Waiting) (run.Reason, answer) {
+func (p *pass) offer(w *Waiting) (Why, answer) {
 	pl := p.places(w)
-	if pl.width == 0 {
-		if w.Ask.Worker != Any {
-			return pl.none, blocked
-		}
-		return pl.none, setAside
-	}
-	if pl.refused != nil {
-		return *pl.refused, pl.answer
+	if pl.over {
+		return pl.why, pl.answer
 	}
 	for ; pl.from < len(pl.slots); pl.from += pl.width {
-		if set := pl.slots[pl.from : pl.from+pl.width]; p.refuse(w, set).kind == free {
+		if set := pl.slots[pl.from : pl.from+pl.width]; p.free(w, set) {
 			p.take(w, set)
-			return run.Reason{}, started
+			return Why{}, started
 		}
 	}
-	reason, answer := p.verdict(w, pl)
-	pl.refused, pl.answer = &reason, answer
-	return reason, answer
+	p.judge(w, pl)
+	pl.why, pl.answer, pl.over = Why{verdict: &pl.verdict}, pl.verdict.answer(), true
+	return pl.why, pl.answer
 }
 
 // places gives where w could go.
@@ -206,15 +207,23 @@ func (p *pass) places(w *Waiting) *places {
 	if pl := p.wishes[key]; pl != nil && !a.Pool {
 		return pl
 	}
-	pl := &places{}
+	if len(p.shelf) == 0 {
+		p.shelf = make([]places, 32)
+	}
+	pl := &p.shelf[0]
+	p.shelf = p.shelf[1:]
 	machines, none := p.sieve(w)
-	pl.none = none
+	if len(machines) == 0 {
+		pl.why, pl.answer, pl.over = Why{fixed: none}, blocked, true
+		if a.Worker == Any {
+			pl.answer = setAside
+		}
+	}
 	oneShot := false
 	for _, m := range machines {
 		oneShot = oneShot || m.OneShot != nil
-		for _, set := range a.Choices(m.Name, m.Devices) {
-			pl.slots, pl.width = append(pl.slots, set...), len(set)
-		}
+		slots, width := a.choices(m.Name, m.Devices)
+		pl.slots, pl.width = append(pl.slots, slots...), width
 	}
 	if !oneShot && !a.Pool {
 		p.wishes[key] = pl
@@ -222,17 +231,16 @@ func (p *pass) places(w *Waiting) *places {
 	return pl
 }
 
-// verdict is the answer to a run that has no place: what keeps the likeliest
-// one from it.
-func (p *pass) verdict(w *Waiting, pl *places) (run.Reason, answer) {
-	v := verdict{ask: w.Ask}
+// judge finds out what keeps a run that has no place from the likeliest one.
+func (p *pass) judge(w *Waiting, pl *places) {
+	v := &pl.verdict
+	v.ask = w.Ask
 	for i := 0; i < len(pl.slots); i += pl.width {
 		v.add(p, p.refuse(w, pl.slots[i:i+pl.width]))
 	}
 	if v.least.kind < inUse && pl.width > 1 && w.Ask.Worker != Any {
 		p.keep(w, pl.slots[:pl.width])
 	}
-	return v.reason(), v.answer()
 }
 
 // take gives w its slots.

@@ -76,7 +76,7 @@ func TestSetsTakeAllTheirSlotsAndKeepThemAtTheirTurn(t *testing.T) {
 		{"on the server too", newWorld("cuda:0", "cuda:1").hold("cuda:0", "x").wait("s=> cuda:0,cuda:1", "a=> cuda:1"), "cuda:0,cuda:1: set_waiting; cuda:1: slot_busy", ""},
 	})
 	p := scheduler.Decide(two().hold("box/cuda:1", "x").wait("set=> box/cuda:0,cuda:1", "a=> box/cuda:0").Snapshot)
-	if got := p.Reasons["box/cuda:0"].Text; got != "box/cuda:0 is kept for set, which waits for all of its devices" {
+	if got := p.Reasons["box/cuda:0"].Reason().Text; got != "box/cuda:0 is kept for set, which waits for all of its devices" {
 		t.Errorf("a kept slot says %q", got)
 	}
 }

@@ -188,16 +188,6 @@ func (s Snapshot) CardOf(slot Slot) string {
 	return slot.Name()
 }
 
-// card gives the card behind a slot.
-func (s Snapshot) card(slot Slot) (string, Card) {
-	id := s.CardOf(slot)
-	c, ok := s.Cards[id]
-	if !ok {
-		c.Slots = []Slot{slot}
-	}
-	return id, c
-}
-
 // Start is a run that starts now and the slots that it takes.
 type Start struct {
 	RunID string
@@ -209,7 +199,7 @@ type Plan struct {
 	// Starts are the runs to start, in order.
 	Starts []Start
 	// Reasons says for each key that still has runs why its first one waits.
-	Reasons map[string]run.Reason
+	Reasons map[string]Why
 	// Aside are runs that nothing could take which is there now, however idle it
 	// were. They hold nobody behind them up, and needn't be offered again until
 	// what is there changes.

@@ -6,6 +6,21 @@ import (
 	"cdui/internal/run"
 )
 
+// Why is why the first run of a key waits. The sentence is made when somebody
+// reads it, which of most passes nobody does.
+type Why struct {
+	fixed   run.Reason
+	verdict *verdict
+}
+
+// Reason gives the reason, zero for none.
+func (w Why) Reason() run.Reason {
+	if w.verdict != nil {
+		return w.verdict.reason()
+	}
+	return w.fixed
+}
+
 // verdict gathers why none of a run's places is free.
 type verdict struct {
 	ask   *Ask
@@ -25,12 +40,12 @@ func (v *verdict) add(p *pass, r refusal) {
 	switch {
 	case better && v.sets > 1 && r.kind == v.least.kind:
 		r.holders = slices.Clip(r.holders)
-		r.name(v.least.holders)
+		r.name(v.least.holders...)
 		v.least = r
 	case better:
 		v.least, v.devices = r, nil
 	case r.kind == v.least.kind:
-		v.least.name(r.holders)
+		v.least.name(r.holders...)
 	}
 	if r.kind != v.least.kind {
 		return

@@ -183,7 +183,7 @@ func told(p scheduler.Plan) []string {
 	}
 	var why []string
 	for key, r := range p.Reasons {
-		why = append(why, key+": "+r.Code)
+		why = append(why, key+": "+r.Reason().Code)
 	}
 	for id, r := range p.Aside {
 		why = append(why, id+" aside: "+r.Code)
@@ -194,7 +194,7 @@ func told(p scheduler.Plan) []string {
 
 func reasonOf(p scheduler.Plan) run.Reason {
 	for _, r := range p.Reasons {
-		return r
+		return r.Reason()
 	}
 	for _, r := range p.Aside {
 		return r

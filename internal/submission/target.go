@@ -93,7 +93,7 @@ func (c *Checked) target(m Machines) error {
 				strings.TrimPrefix(key(ask), "any/"), strings.Join(m.all(), ", ")).With("offers", m.all())
 		}
 	} else if worker.Devices != nil {
-		if len(ask.Choices(o.Target.Worker, worker.Devices)) == 0 {
+		if !ask.Fits(o.Target.Worker, worker.Devices) {
 			return api.Errorf(api.Invalid, "worker %s has no %s; it offers %s", o.Target.Worker,
 				strings.TrimPrefix(key(ask), o.Target.Worker+"/"), strings.Join(worker.Devices, ", ")).
 				With("worker", o.Target.Worker).With("offers", worker.Devices)
@@ -131,11 +131,11 @@ func (c *Checked) best(m Machines) error {
 
 // offer tells whether a machine that is known could give what ask asks for.
 func (m Machines) offer(ask scheduler.Ask) bool {
-	if len(ask.Choices(scheduler.Local, m.Local.Names())) > 0 && ask.Worker == scheduler.Any {
+	if ask.Worker == scheduler.Any && ask.Fits(scheduler.Local, m.Local.Names()) {
 		return true
 	}
 	for name, w := range m.Workers {
-		if (ask.Worker == scheduler.Any || ask.Worker == name) && len(ask.Choices(name, w.Devices)) > 0 {
+		if (ask.Worker == scheduler.Any || ask.Worker == name) && ask.Fits(name, w.Devices) {
 			return true
 		}
 	}

@@ -13,14 +13,14 @@ import (
 type Lines struct {
 	queues map[string]*Queue
 	// reasons says for each key why its first run waits.
-	reasons map[string]run.Reason
+	reasons map[string]scheduler.Why
 	// held are the keys that people keep from starting.
 	held map[string]run.Reason
 }
 
 // NewLines makes lines without runs.
 func NewLines() *Lines {
-	return &Lines{queues: map[string]*Queue{}, reasons: map[string]run.Reason{}, held: map[string]run.Reason{}}
+	return &Lines{queues: map[string]*Queue{}, reasons: map[string]scheduler.Why{}, held: map[string]run.Reason{}}
 }
 
 // Join puts a run into the line of its key.
@@ -105,7 +105,9 @@ func (l *Lines) Why(key string, w scheduler.Waiting) (*int, *run.Reason) {
 	case ahead != "":
 		reason, ok = run.Behind(ahead, position), true
 	default:
-		reason, ok = l.reasons[key]
+		var why scheduler.Why
+		why, ok = l.reasons[key]
+		reason = why.Reason()
 	}
 	if !ok {
 		return &position, nil
