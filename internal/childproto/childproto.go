@@ -22,6 +22,10 @@ const (
 	UpFacts       = "facts"
 	UpMemoryLimit = "memory_limit"
 	UpFinished    = "finished"
+	// UpReady comes from a child that was started ahead and waits for its run,
+	// UpImported at the end of a run that imported what is worth doing so.
+	UpReady    = "ready"
+	UpImported = "imported"
 )
 
 // The types of lines that a shim sends down.
@@ -70,6 +74,11 @@ type Up struct {
 	ErrorType  string          `json:"error_type,omitempty"`
 	EndClass   string          `json:"end_class,omitempty"`
 	PeakMemory json.RawMessage `json:"peak_memory,omitempty"`
+
+	// ready, imported: top-level modules. Paths are where the interpreter looks
+	// for modules, with their times of change in nanoseconds.
+	Modules []string         `json:"modules,omitempty"`
+	Paths   map[string]int64 `json:"paths,omitempty"`
 }
 
 // Point is one metric value. Value is a JSON number exactly as the child wrote
@@ -88,6 +97,11 @@ type Down struct {
 	Type  string          `json:"type"`
 	RunID string          `json:"run_id,omitempty"`
 	Input json.RawMessage `json:"input,omitempty"`
+	// Argv, Dir and Env are what the child of a spare is to be as if it had been
+	// started with them.
+	Argv []string `json:"argv,omitempty"`
+	Dir  string   `json:"dir,omitempty"`
+	Env  []string `json:"env,omitempty"`
 	// GraceMS is how long the child has from the cancel on.
 	GraceMS int64 `json:"grace_ms,omitempty"`
 }

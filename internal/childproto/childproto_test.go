@@ -27,7 +27,8 @@ func TestUpLinesOfTheFixtureDecode(t *testing.T) {
 	want := []string{
 		childproto.UpHello, childproto.UpMetrics, childproto.UpMetrics, childproto.UpMetrics, childproto.UpMetrics,
 		childproto.UpMetrics, childproto.UpArtifact, childproto.UpArtifact, childproto.UpWarning, childproto.UpEvent,
-		childproto.UpFacts, childproto.UpMemoryLimit, childproto.UpFinished, childproto.UpFinished, "invented_later",
+		childproto.UpFacts, childproto.UpMemoryLimit, childproto.UpFinished, childproto.UpFinished,
+		childproto.UpReady, childproto.UpImported, "invented_later",
 	}
 	got := lines(t, "up.jsonl")
 	if len(got) != len(want) {
@@ -37,6 +38,9 @@ func TestUpLinesOfTheFixtureDecode(t *testing.T) {
 		up, err := childproto.DecodeUp(line)
 		if err != nil {
 			t.Errorf("line %d: %v", i+1, err)
+		}
+		if up.Type == childproto.UpReady && up.Paths["/venv/lib/é"] != 1796004856310038348 {
+			t.Errorf("a time of change lost digits: %v", up.Paths)
 		}
 		if up.Type != want[i] {
 			t.Errorf("line %d is a %s line, want %s", i+1, up.Type, want[i])
@@ -128,6 +132,10 @@ func TestDownLinesMatchTheFixture(t *testing.T) {
 			Input: json.RawMessage(`{"lr": 0.0003, "big": 9007199254740993, "text": "a \"b\" <c> é"}`),
 		},
 		{Type: childproto.DownCancel, GraceMS: 30000},
+		{
+			Type: childproto.DownAssign, RunID: "0123456789abcdef0123456789abcdef", Input: json.RawMessage(`{"lr":1}`),
+			Argv: []string{"/venv/bin/python", "-u", "/rt/cdui/child.py", "script", "a b.py"}, Dir: "/srv/é", Env: []string{"LR=3", "PATH=/bin"},
+		},
 	}
 	want := lines(t, "down.jsonl")
 	if len(want) != len(downs) {

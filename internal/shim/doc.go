@@ -12,8 +12,12 @@
 // What can be decided without the world is pure: ladder (how a stop
 // escalates) and verdict (what an end means). The packages below hide the
 // rest: isolation (the processes of a run, held together and collected),
-// launch (the start of the child), reports (its lines), oom (evidence), and
-// proctree, unixsock and wire, which hosts use too.
+// launch (the start of the child), reports (its lines), hosts (who gives it
+// orders), oom (evidence), and proctree, unixsock and wire, which hosts use too.
+//
+// A spare is a shim whose child was started before there was a run for it. It
+// lives only as long as the connection of the host that keeps it, and becomes
+// an ordinary run with its assignment.
 //
 // The package must stay small in memory and quick to start: it imports neither
 // the control plane nor the command tree. Above it, where no pid namespace

@@ -97,7 +97,7 @@ func (r *shimRun) awaitLastAck() bool {
 	defer timeout.Stop()
 	for r.host != nil && r.acked < r.sink.last() {
 		select {
-		case in := <-r.hosts.in:
+		case in := <-r.hosts.In:
 			r.hear(in)
 		case <-timeout.C:
 			return false

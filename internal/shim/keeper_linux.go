@@ -1,9 +1,11 @@
 package shim
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -49,6 +51,7 @@ func keep(start wire.Start, log *slog.Logger) int {
 	status := awaitChild(pid)
 	close(done)
 	stuck := endOrphans(start.StuckAfter)
+	start.Dir = folderOfLock(start.Dir)
 	if _, ended, err := wire.ReadExit(start.Dir); err == nil && ended {
 		return exitOK
 	}
@@ -56,6 +59,16 @@ func keep(start wire.Start, log *slog.Logger) int {
 		log.Error("shim ended without an exit record", "exit_code", status.ExitStatus())
 	}
 	return writeLoss(start, stuck, log)
+}
+
+// folderOfLock is where the run's folder is now: a spare's got another name with
+// its run. The lock is held open in it.
+func folderOfLock(was string) string {
+	lock, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", wire.LockFD))
+	if err != nil || filepath.Base(lock) != wire.NoteFile {
+		return was
+	}
+	return filepath.Dir(lock)
 }
 
 // startKept starts the shim proper below this process, joined by a pipe.

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"cdui/internal/console"
+	"cdui/internal/shim/hosts"
 	"cdui/internal/shim/isolation"
 	"cdui/internal/shim/wire"
 	"cdui/internal/spool"
@@ -72,8 +73,8 @@ func serve(start wire.Start, iso *isolation.Group, log *slog.Logger) error {
 	if err := wire.PrepareExit(start.Dir); err != nil {
 		log.Warn("no room is kept for the exit record", "error", err)
 	}
-	r.hosts = acceptHosts(ln)
-	defer r.hosts.close()
+	r.hosts = hosts.Accept(ln)
+	defer r.hosts.Close()
 	return r.loop()
 }
 

@@ -1,8 +1,6 @@
 package shim
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,13 +10,13 @@ import (
 	"cdui/internal/childproto"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
+	"cdui/internal/shim/hosts"
 	"cdui/internal/shim/isolation"
 	"cdui/internal/shim/launch"
 	"cdui/internal/shim/oom"
 	"cdui/internal/shim/proctree"
 	"cdui/internal/shim/reports"
 	"cdui/internal/shim/wire"
-	"cdui/internal/spool"
 )
 
 const (
@@ -45,11 +43,12 @@ type shimRun struct {
 	note  *os.File
 	log   *slog.Logger
 
-	hosts      *hosts
-	host       *hostConn
+	hosts      *hosts.Hosts
+	host       *hosts.Conn
 	signals    chan os.Signal
 	keeperGone <-chan struct{}
 	giveUpAt   time.Time // without an assignment
+	spare      *spare
 
 	a        protocol.Assignment
 	state    wire.State
@@ -58,6 +57,7 @@ type shimRun struct {
 	output   *output
 	reports  *reports.Inbox
 	child    *launch.Child
+	main     *reports.Source // the child's, nil for a command
 	reaper   *isolation.Reaper
 	oom      *oom.Watch
 	began    time.Time
@@ -88,7 +88,7 @@ type shimRun struct {
 }
 
 func newRun(start wire.Start, iso *isolation.Group, note *os.File, log *slog.Logger) *shimRun {
-	return &shimRun{start: start, iso: iso, note: note, log: log, giveUpAt: time.Now().Add(start.AssignWait)}
+	return &shimRun{start: start, iso: iso, note: note, log: log, state: wire.Waiting, giveUpAt: time.Now().Add(start.AssignWait)}
 }
 
 // loop serves the host and the child until the run has ended and is recorded.
@@ -106,13 +106,16 @@ func (r *shimRun) loop() error {
 			grew   <-chan struct{}
 		)
 		if r.child != nil {
-			lines, grew = r.reports.Lines, r.output.grew
+			lines = r.reports.Lines
+			if r.output != nil {
+				grew = r.output.grew
+			}
 			if !r.treeEmpty {
 				deaths = r.reaper.Deaths
 			}
 		}
 		select {
-		case in := <-r.hosts.in:
+		case in := <-r.hosts.In:
 			r.hear(in)
 		case p := <-lines:
 			r.takeReport(p)
@@ -132,8 +135,8 @@ func (r *shimRun) loop() error {
 		}
 		now := time.Now()
 		if r.a.RunID == "" {
-			if !now.Before(r.giveUpAt) {
-				return fmt.Errorf("wait for an assignment: none came within %s", r.start.AssignWait)
+			if over, err := r.tooLate(now); over {
+				return err
 			}
 			continue
 		}
@@ -153,147 +156,9 @@ func (r *shimRun) over() bool {
 	return r.mainDead && r.treeEmpty && r.drained == nil && r.drainBy.IsZero()
 }
 
-// hear takes what a host says. One host speaks at a time: the newest.
-func (r *shimRun) hear(in hostInput) {
-	switch {
-	case in.gone:
-		if r.host == in.from {
-			r.host = nil
-		}
-	case in.msg == nil:
-		if r.host != nil {
-			r.host.send(wire.Message{Op: wire.OpRefused, Code: wire.CodeReplaced, Error: "another host has taken over this run"})
-			r.host.close()
-		}
-		r.host = in.from
-		r.host.send(r.hello())
-		if r.stop != nil {
-			r.host.send(r.stoppingMessage())
-		}
-	case in.from != r.host:
-	default:
-		r.obey(*in.msg)
-	}
-}
-
-func (r *shimRun) hello() wire.Message {
-	m := wire.Message{
-		Op: wire.OpHello, V: wire.Version, RunID: r.a.RunID, Attempt: r.a.Attempt,
-		Isolation: r.iso.Way(), State: wire.Waiting,
-	}
-	if r.a.RunID != "" {
-		m.PID, m.State = r.hostPID, r.state
-		m.Seq, m.Console = r.sink.last(), r.output.written()
-	}
-	return m
-}
-
-func (r *shimRun) obey(m wire.Message) {
-	switch m.Op {
-	case wire.OpAssign:
-		if m.Assignment == nil || r.a.RunID != "" {
-			r.host.send(wire.Message{Op: wire.OpRefused, Code: "assigned", Error: "this shim has its run already"})
-			return
-		}
-		if err := r.assign(*m.Assignment); err != nil {
-			r.log.Error("assignment is refused", "error", err)
-			r.host.send(wire.Message{Op: wire.OpRefused, Code: "failed", Error: err.Error()})
-		}
-	case wire.OpStop:
-		if r.a.RunID == "" {
-			r.giveUpAt = time.Now()
-		}
-	case wire.OpCancel:
-		if r.a.RunID != "" {
-			r.cancel(m.GraceMS, m.Force)
-		}
-	case wire.OpAck:
-		if r.sink == nil || m.Seq <= r.acked {
-			return
-		}
-		r.acked = m.Seq
-		if err := r.sink.w.DeleteThrough(m.Seq); err != nil {
-			r.log.Error("acknowledged records stay", "error", err)
-		}
-	}
-}
-
-// assign starts the run. The note that it is assigned stands before anything
-// of it happens: a shim that dies without it never started the run.
-func (r *shimRun) assign(a protocol.Assignment) error {
-	if a.RunID == "" {
-		return errors.New("assignment names no run")
-	}
-	w, err := spool.OpenWriter(r.start.Dir, spoolOptions(r.start))
-	if err != nil {
-		return err
-	}
-	r.log = r.log.With("run_id", a.RunID)
-	r.began = time.Now()
-	if err := wire.WriteNote(r.note, wire.Note{
-		RunID: a.RunID, Attempt: a.Attempt, State: wire.Assigned, Isolation: r.iso.Way(),
-		Shim: r.iso.Self(), StartedAt: r.began.UTC(),
-	}); err != nil {
-		return err
-	}
-	r.a, r.state = a, wire.Assigned
-	r.sink = newSink(w, a, r.log)
-	r.output = newOutput(r.start.Dir, consoleOptions(r.start))
-	r.reports = reports.New()
-	if r.host != nil {
-		r.host.send(wire.Message{Op: wire.OpAssigned, RunID: a.RunID, Attempt: a.Attempt})
-	}
-	r.launch()
-	return nil
-}
-
-// launch starts the child, or ends the run with why it could not.
-func (r *shimRun) launch() {
-	path, err := r.reports.Listen(r.start.Dir)
-	if err != nil {
-		r.sink.warn("no_report_socket", map[string]string{"error": err.Error()}, false)
-	}
-	r.reaper = isolation.NewReaper()
-	r.oom = oom.New()
-	c, fault := launch.Start(r.a, launch.Env(r.a, path))
-	if fault != nil {
-		r.finishUnstarted(fault)
-		return
-	}
-	r.child = c
-	hostPID := r.iso.HostPID(c.PID)
-	r.oom.Own(hostPID)
-	go r.output.copy(c.Console)
-	if c.Up != nil {
-		r.reports.AddMain(c.Up, c.Down).Send(childproto.Down{Type: childproto.DownAssign, RunID: r.a.RunID, Input: r.a.Input})
-	}
-	// It may be in another memory group than the one that it was seen in last.
-	go r.reaper.Run(c.PID, func() { r.oom.NoteLast(c.PID) })
-
-	r.sink.put(protocol.Record{Type: protocol.RunStarted, Started: &protocol.Started{
-		PID: hostPID, VisibleDevices: orEmpty(r.a.VisibleDevices), DeviceAliases: r.a.DeviceAliases, Isolation: r.iso.Way(),
-	}}, false)
-	if r.reportsNode() {
-		r.sink.event(run.EventNodeStatus, run.NodeStatus(r.a.NodeID, run.NodeRunning, "", ""), false)
-	}
-	now := time.Now()
-	if r.a.MaxRunMS > 0 {
-		r.limitAt = r.began.Add(time.Duration(r.a.MaxRunMS) * time.Millisecond)
-	}
-	r.sampleAt = now.Add(sampleFirst)
-	r.state, r.hostPID = wire.Running, hostPID
-}
-
 // reportsNode tells whether the shim speaks for the run's one node; a graph's
 // child speaks for its own.
 func (r *shimRun) reportsNode() bool { return r.a.Kind != protocol.KindGraph && r.a.NodeID != "" }
-
-func orEmpty(s []string) []string {
-	if s == nil {
-		return []string{}
-	}
-	return s
-}
 
 // takeReports takes what else is waiting, so that one nudge serves for all.
 func (r *shimRun) takeReports() {
@@ -308,6 +173,10 @@ func (r *shimRun) takeReports() {
 }
 
 func (r *shimRun) takeReport(p reports.Line) {
+	if r.a.RunID == "" {
+		r.takeFromSpare(p)
+		return
+	}
 	if p.Faulty {
 		r.faulty++
 		return
@@ -342,6 +211,10 @@ func (r *shimRun) takeReport(p reports.Line) {
 			facts := slices.Concat([]byte(`{"memory_limit":`), up.MemoryLimit, []byte(`}`))
 			r.sink.put(protocol.Record{Type: protocol.RunFacts, Facts: facts}, false)
 		}
+	case childproto.UpImported:
+		if p.From.Main && r.host != nil {
+			r.host.Send(wire.Message{Op: wire.OpImported, Modules: up.Modules})
+		}
 	case childproto.UpFinished:
 		if p.From.Main {
 			r.said = &up
@@ -359,6 +232,11 @@ func (r *shimRun) nodeOf(up childproto.Up) string {
 // bury takes the main child's death, or the news that no process is left.
 func (r *shimRun) bury(d isolation.Death, ok bool) {
 	now := time.Now()
+	if r.a.RunID == "" {
+		r.spare.bury(d, ok)
+		r.treeEmpty = !ok
+		return
+	}
 	if ok {
 		r.status, r.mainDead = d, true
 		if r.stop == nil {
@@ -474,7 +352,7 @@ func (r *shimRun) nudge(now time.Time) {
 	}
 	r.nudgedSeq, r.nudgedConsole, r.nudgedAt = seq, size, now
 	if r.host != nil {
-		r.host.send(wire.Message{Op: wire.OpAppended, Seq: seq, Console: size})
+		r.host.Send(wire.Message{Op: wire.OpAppended, Seq: seq, Console: size})
 	}
 }
 

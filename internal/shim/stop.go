@@ -33,7 +33,8 @@ func (s *stopping) deadline() time.Time {
 // cancel stops the run because somebody asked for it. A run whose main child
 // has ended already is past that, unless it must be done with at once.
 func (r *shimRun) cancel(graceMS int64, force bool) {
-	if r.child == nil {
+	r.giveUpSpare("it was told to end")
+	if r.child == nil || r.a.RunID == "" {
 		return
 	}
 	if r.mainDead && r.stop == nil {
@@ -48,7 +49,10 @@ func (r *shimRun) cancel(graceMS int64, force bool) {
 // stopFor starts to stop the run, or makes a stop under way end sooner; it
 // never makes it later, and the first cause stays.
 func (r *shimRun) stopFor(cause stopCause, grace time.Duration, force bool) {
-	if r.child == nil || r.treeEmpty {
+	if cause == stoppedByKeeperLoss {
+		r.giveUpSpare("its keeper is gone")
+	}
+	if r.child == nil || r.treeEmpty || r.a.RunID == "" {
 		return
 	}
 	now := time.Now()
@@ -67,7 +71,7 @@ func (r *shimRun) stopFor(cause stopCause, grace time.Duration, force bool) {
 	r.stop = next
 	r.state = wire.Stopping
 	if r.host != nil {
-		r.host.send(r.stoppingMessage())
+		r.host.Send(r.stoppingMessage())
 	}
 	r.climb(now)
 }

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,9 +18,13 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"cdui/internal/childproto"
 	"cdui/internal/console"
 	"cdui/internal/protocol"
 	"cdui/internal/shim"
+	"cdui/internal/shim/proctree"
 	"cdui/internal/shim/unixsock"
 	"cdui/internal/shim/wire"
 	"cdui/internal/spool"
@@ -40,32 +46,7 @@ const v1 = "testdata/v1"
 // Proves W-08.
 func TestTranscriptOfVersion1IsReplayed(t *testing.T) {
 	dir := t.TempDir()
-	conn := startShim(t, dir)
-	br := bufio.NewReader(conn)
-	script, err := os.ReadFile(filepath.Join(v1, "socket.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range bytes.Lines(script) {
-		var entry struct {
-			From string          `json:"from"`
-			Line json.RawMessage `json:"line"`
-		}
-		if err := json.Unmarshal(line, &entry); err != nil {
-			t.Fatal(err)
-		}
-		if entry.From == "host" {
-			if _, err := conn.Write(append(entry.Line, '\n')); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		expect(t, br, entry.Line)
-	}
-	// The shim ends by itself, and the end of the connection shows it.
-	for err == nil {
-		_, err = wire.Read(br)
-	}
+	replay(t, dir, "socket.jsonl")
 	for _, name := range []string{wire.NoteFile, wire.ExitFile} {
 		sameShape(t, name, read(t, filepath.Join(v1, name)), read(t, filepath.Join(dir, name)))
 	}
@@ -78,6 +59,132 @@ func TestTranscriptOfVersion1IsReplayed(t *testing.T) {
 	}
 	if out := read(t, filepath.Join(dir, "output.log")); string(out) != "hello\n" {
 		t.Errorf("%q", out)
+	}
+}
+
+// A shim that was made a spare serves the one run that it is given: in the
+// folder of the run, as the run's first process was to be, and with the run's
+// own records alone.
+// Proves K-04, W-07, W-08.
+func TestTranscriptOfASpareIsReplayed(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spare-1")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	moved := replay(t, dir, "spare.jsonl")
+	note, _, err := wire.ReadNote(moved)
+	if err != nil || note.RunID != "served" || note.Attempt != 2 || note.Spare != "spare-1" || !slices.Equal(note.Devices, []string{"cpu"}) {
+		t.Errorf("%+v %v", note, err)
+	}
+	if exit, ok, err := wire.ReadExit(moved); err != nil || !ok || exit.RunID != "served" || exit.Finished.Status != "cancelled" {
+		t.Errorf("%+v %v %v", exit, ok, err)
+	}
+	var types []string
+	for _, b := range readSpool(t, moved) {
+		rec, err := protocol.DecodeRecord(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		types = append(types, string(rec.Type))
+		if rec.Type == protocol.RunFacts && string(rec.Facts) != `{"warm":true}` {
+			t.Errorf("facts %s", rec.Facts)
+		}
+	}
+	if got := strings.Join(types, " "); got != "run_started run_facts event event run_finished" {
+		t.Error(got)
+	}
+	id, line, _ := strings.Cut(string(read(t, filepath.Join(moved, "output.log"))), "\n")
+	var told childproto.Down
+	if err := json.Unmarshal([]byte(line), &told); err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	want := []string{"PATH=/usr/bin:/bin", "LR=3", "CDUI_RUN_ID=served", "CDUI_REPORT=" + filepath.Join(moved, wire.ReportFile), "CDUI_CHILD_FDS=3,4"}
+	if id != "spare-1" || told.RunID != "served" || told.Dir != "/" || !slices.Equal(told.Env, want) || len(told.Argv) != 6 || string(told.Input) != `{"lr":3}` {
+		t.Errorf("%s was told %+v", id, told)
+	}
+}
+
+// A spare is over, with its child, when its host is gone, when it is told to
+// end, when nothing comes for too long, when its child ends, and when its
+// child prints what would be missing from the output of its run.
+// Proves K-04, P-04.
+func TestSpareEnds(t *testing.T) {
+	const ready = `echo '{"type":"ready"}' >&3; `
+	for name, c := range map[string]struct {
+		script string
+		wait   time.Duration
+		do     func(t *testing.T, conn *net.UnixConn)
+	}{
+		"host gone":         {script: ready + "sleep 60", do: hangUp},
+		"told":              {script: ready + "sleep 60", do: func(t *testing.T, conn *net.UnixConn) { tell(t, conn, wire.Message{Op: wire.OpStop}) }},
+		"host gone at once": {script: "sleep 60", do: hangUp},
+		"too long":          {script: ready + "sleep 60", wait: 300 * time.Millisecond},
+		"child ends":        {script: "exit 3"},
+		"child prints":      {script: "echo a warning; " + ready + "sleep 60"},
+		"helpers":           {script: ready + "sleep 61 & setsid sleep 62 & sleep 60", do: hangUp},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			mark := "spare-" + strings.ReplaceAll(name, " ", "-") + fmt.Sprint(os.Getpid())
+			conn := startShim(t, dir, c.wait)
+			tell(t, conn, wire.Message{Op: wire.OpWarm, Assignment: &protocol.Assignment{
+				RunID: mark, Kind: protocol.KindScript, Argv: []string{"sh", "-c", c.script}, Dir: "/", Env: []string{"PATH=" + os.Getenv("PATH")},
+			}})
+			br := bufio.NewReader(conn)
+			if strings.HasPrefix(c.script, ready) {
+				expect(t, br, json.RawMessage(`{"op":"hello","v":1,"state":"waiting","isolation":"none"}`))
+				expect(t, br, json.RawMessage(`{"op":"ready","pid":1}`))
+			}
+			if c.do != nil {
+				c.do(t, conn)
+			}
+			for {
+				if _, err := wire.Read(br); err != nil {
+					break
+				}
+			}
+			awaitUnlocked(t, dir)
+			if left := proctree.ByEnv("CDUI_RUN_ID", func(id string) bool { return id == mark }); len(left) > 0 {
+				t.Errorf("processes of the spare are left: %v", left)
+			}
+			if _, noted, err := wire.ReadNote(dir); noted || err != nil {
+				t.Errorf("there is a note: %v", err)
+			}
+		})
+	}
+}
+
+// awaitUnlocked waits until the shim in dir is gone.
+func awaitUnlocked(t *testing.T, dir string) {
+	t.Helper()
+	lock, err := os.Open(filepath.Join(dir, wire.NoteFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_SH)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hangUp ends the host's side; what the shim still says is heard.
+func hangUp(t *testing.T, conn *net.UnixConn) {
+	if err := conn.CloseWrite(); err != nil {
+		t.Error(err)
+	}
+}
+
+func tell(t *testing.T, conn *net.UnixConn, m wire.Message) {
+	t.Helper()
+	b, err := wire.Encode(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write(b); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -134,11 +241,47 @@ func readSpool(t *testing.T, dir string) [][]byte {
 	return out
 }
 
-func startShim(t *testing.T, dir string) (conn interface {
-	Write([]byte) (int, error)
-	Read([]byte) (int, error)
-},
-) {
+// replay plays the host of a transcript to a shim in dir, until the shim ends.
+// It gives where the folder lies then: that of a spare moves with its run.
+func replay(t *testing.T, dir, name string) string {
+	t.Helper()
+	conn := startShim(t, dir, 0)
+	br := bufio.NewReader(conn)
+	script, err := os.ReadFile(filepath.Join(v1, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(script) {
+		if bytes.Contains(line, []byte("$MOVED")) {
+			moved := filepath.Join(filepath.Dir(dir), "served")
+			if err := os.Rename(dir, moved); err != nil {
+				t.Fatal(err)
+			}
+			line, dir = bytes.ReplaceAll(line, []byte("$MOVED"), []byte(moved)), moved
+		}
+		var entry struct {
+			From string          `json:"from"`
+			Line json.RawMessage `json:"line"`
+		}
+		if err := json.Unmarshal(line, &entry); err != nil {
+			t.Fatal(err)
+		}
+		if entry.From == "host" {
+			if _, err := conn.Write(append(entry.Line, '\n')); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		expect(t, br, entry.Line)
+	}
+	// The shim ends by itself, and the end of the connection shows it.
+	for err == nil {
+		_, err = wire.Read(br)
+	}
+	return dir
+}
+
+func startShim(t *testing.T, dir string, wait time.Duration) *net.UnixConn {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -159,7 +302,10 @@ func startShim(t *testing.T, dir string) (conn interface {
 		t.Fatal(err)
 	}
 	defer lock.Close()
-	cmd := exec.CommandContext(t.Context(), exe, append([]string{"shim"}, wire.Start{Dir: dir, Isolation: wire.IsolateNone}.Args()...)...)
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe, append([]string{"shim"}, wire.Start{Dir: dir, Isolation: wire.IsolateNone, AssignWait: wait}.Args()...)...)
 	cmd.ExtraFiles = []*os.File{lnFile, lock}
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

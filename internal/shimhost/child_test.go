@@ -9,10 +9,12 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"cdui/internal/protocol"
 	"cdui/internal/shim/unixsock"
@@ -62,6 +64,13 @@ func childMain(args []string) int {
 			return 1
 		}
 		return 0
+	case "spare":
+		fmt.Fprintf(up, `{"type":"ready","modules":["torch"],"paths":{%s:%d}}`+"\n", mustJSON(os.Getenv("WATCHED")), modTime(os.Getenv("WATCHED")))
+		told := line()
+		if told["type"] != "assign" {
+			return 6
+		}
+		return serveSpare(told)
 	case "watch":
 		// A Go program has a handler for every signal, and dies all the same.
 		signal.Ignore(syscall.SIGTERM)
@@ -75,6 +84,53 @@ func childMain(args []string) int {
 		return 0
 	}
 	return 1
+}
+
+// serveSpare is what the run of a spare does: the last word of its argv.
+func serveSpare(told map[string]any) int {
+	argv, _ := told["argv"].([]any)
+	fmt.Println("serving", told["run_id"], "in", told["dir"])
+	switch argv[len(argv)-1] {
+	case "exit 5":
+		return 5
+	case "mess":
+		helper := exec.Command("setsid", "sh", "-c", "trap '' TERM HUP; sleep 99 & sleep 98")
+		if err := helper.Start(); err != nil {
+			return 4
+		}
+		fmt.Println("ready")
+		select {}
+	}
+	return 3
+}
+
+func modTime(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.ModTime().UnixNano()
+}
+
+// spareHostMain is a host in a process of its own that keeps one spare.
+func spareHostMain(args []string) int {
+	h, err := shimhost.New(shimhost.Config{Dir: args[0], Isolate: args[1], Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return 1
+	}
+	s, err := h.StartSpare(protocol.Assignment{Kind: protocol.KindScript, Argv: []string{exe, "child", "spare"}, Env: []string{"PATH=" + os.Getenv("PATH")}}, time.Minute)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	<-s.Ready()
+	fmt.Println(s.ID())
+	select {}
 }
 
 func mustJSON(v any) string {

@@ -16,6 +16,7 @@ import (
 	"cdui/internal/shim/proctree"
 	"cdui/internal/shim/unixsock"
 	"cdui/internal/shim/wire"
+	"cdui/internal/shimhost/spawn"
 	"cdui/internal/spool"
 )
 
@@ -54,6 +55,9 @@ func (h *Host) Find(ctx context.Context) ([]Found, error) {
 	for _, id := range ids {
 		if err := ctx.Err(); err != nil {
 			return nil, err
+		}
+		if isSpare(id) {
+			continue // a run that nobody has asked for
 		}
 		h.mu.Lock()
 		busy := h.starting[id]
@@ -97,7 +101,7 @@ func (h *Host) look(id string) (Found, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return f, fmt.Errorf("%w: %s", ErrNoRun, id)
 	}
-	live, err := locked(dir)
+	live, err := spawn.Locked(dir)
 	if err != nil {
 		return f, err
 	}
@@ -172,7 +176,7 @@ func stopWaiting(dir string) bool {
 func waitUnlocked(dir string, patience time.Duration) bool {
 	deadline := time.Now().Add(patience)
 	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		held, err := locked(dir)
+		held, err := spawn.Locked(dir)
 		if err != nil {
 			return false
 		}
@@ -194,19 +198,41 @@ func (h *Host) sweepDead() {
 		h.log.Error("run folders are not swept", "error", err)
 		return
 	}
-	dead := map[string]bool{}
+	// dead maps what processes bear to the run that they were of.
+	dead := map[string]string{}
 	for _, id := range ids {
-		if held, err := locked(filepath.Join(h.dir, id)); err == nil && !held {
-			dead[id] = true
+		if held, err := spawn.Locked(filepath.Join(h.dir, id)); err == nil && !held {
+			for _, mark := range h.marks(id) {
+				dead[mark] = id
+			}
 		}
 	}
-	if len(dead) == 0 {
-		return
+	if len(dead) > 0 {
+		for mark, list := range sweep(func(mark string) bool { return dead[mark] != "" }) {
+			h.log.Warn("processes of a dead run were killed", "run_id", dead[mark], "count", len(list))
+			h.swept[dead[mark]] = append(h.swept[dead[mark]], list...)
+		}
 	}
-	for id, list := range sweep(func(id string) bool { return dead[id] }) {
-		h.log.Warn("processes of a dead run were killed", "run_id", id, "count", len(list))
-		h.swept[id] = list
+	h.endSpares(ids)
+}
+
+// marks are what the processes of a run bear as CDUI_RUN_ID: its id, and the
+// name of the spare that its first process was.
+func (h *Host) marks(id string) []string {
+	if note, _, err := wire.ReadNote(filepath.Join(h.dir, id)); err == nil && note.Spare != "" {
+		return []string{id, note.Spare}
 	}
+	return []string{id}
+}
+
+// sweepRun kills what is left of a run.
+func (h *Host) sweepRun(id string) []protocol.KilledProcess {
+	marks := h.marks(id)
+	var all []protocol.KilledProcess
+	for _, list := range sweep(func(mark string) bool { return slices.Contains(marks, mark) }) {
+		all = append(all, list...)
+	}
+	return all
 }
 
 // sweep kills every process that bears the run id of a run that wanted accepts,
@@ -252,9 +278,9 @@ func (h *Host) Remove(runID string) error {
 	if !waitUnlocked(dir, 5*time.Second) {
 		return fmt.Errorf("remove run %s: %w", runID, ErrLive)
 	}
-	h.reap(0, 0)
+	h.spawner.Reap(0, 0)
 	if ended, err := hasEnd(dir); err != nil || !ended {
-		sweep(func(id string) bool { return id == runID })
+		h.sweepRun(runID)
 	}
 	if err := removeFolder(dir); err != nil {
 		return fmt.Errorf("remove run %s: %w", runID, err)

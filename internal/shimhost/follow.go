@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"cdui/internal/shim/proctree"
 	"cdui/internal/shim/unixsock"
 	"cdui/internal/shim/wire"
+	"cdui/internal/shimhost/spawn"
 )
 
 // sendPatience is how long a message to a shim may take.
@@ -64,7 +66,7 @@ func (r *Run) keepUp(ctx context.Context, conn *net.UnixConn, br *bufio.Reader) 
 				return
 			}
 		}
-		held, err := locked(r.dir)
+		held, err := spawn.Locked(r.dir)
 		if err != nil {
 			r.update(func() { r.failed = err })
 			return
@@ -122,6 +124,8 @@ func (s *Status) take(m wire.Message) {
 	switch m.Op {
 	case wire.OpHello, wire.OpAppended:
 		s.Seq, s.Console = max(s.Seq, m.Seq), max(s.Console, m.Console)
+	case wire.OpImported:
+		s.Torch = slices.Contains(m.Modules, "torch")
 	case wire.OpStopping:
 		if m.Deadline != nil {
 			s.Stopping, s.StopReason = *m.Deadline, m.Reason
@@ -133,7 +137,7 @@ func (s *Status) take(m wire.Message) {
 // frees the lock a moment before it has ended the processes of a namespace.
 func (r *Run) awaitGone() {
 	if r.shimPID > 0 {
-		r.host.reap(r.shimPID, 5*time.Second)
+		r.host.spawner.Reap(r.shimPID, 5*time.Second)
 		return
 	}
 	note, ok, err := wire.ReadNote(r.dir)

@@ -8,11 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"cdui/internal/protocol"
 	"cdui/internal/shim/wire"
+	"cdui/internal/shimhost/spawn"
 )
 
 var (
@@ -78,21 +78,21 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// Auto asks for the best isolation that holds on this machine.
+const Auto = spawn.Auto
+
 // Host starts and finds the shims of one folder. It is safe for concurrent
 // use.
 type Host struct {
-	dir, exe  string
-	logFile   string
+	dir       string
+	spawner   *spawn.Spawner
 	isolation string
-	env       []string
 	limits    Limits
 	scopes    Scopes
 	log       *slog.Logger
 
 	mu       sync.Mutex
 	starting map[string]bool
-	// unreaped are shims that this process started and has not collected.
-	unreaped map[int]bool
 	swept    map[string][]protocol.KilledProcess
 }
 
@@ -101,8 +101,8 @@ type Host struct {
 // exec from then on, those included that it inherited.
 func New(c Config) (*Host, error) {
 	h := &Host{
-		env: c.Env, limits: c.Limits, scopes: c.Scopes, log: c.Logger,
-		starting: map[string]bool{}, unreaped: map[int]bool{}, swept: map[string][]protocol.KilledProcess{},
+		limits: c.Limits, scopes: c.Scopes, log: c.Logger,
+		starting: map[string]bool{}, swept: map[string][]protocol.KilledProcess{},
 	}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
@@ -111,19 +111,19 @@ func New(c Config) (*Host, error) {
 	if h.dir, err = filepath.Abs(c.Dir); err != nil {
 		return nil, fmt.Errorf("open run folders %s: %w", c.Dir, err)
 	}
-	if h.logFile = c.Log; h.logFile == "" {
-		h.logFile = filepath.Join(filepath.Dir(h.dir), "shim.log")
+	if c.Log == "" {
+		c.Log = filepath.Join(filepath.Dir(h.dir), "shim.log")
 	}
 	if err := os.MkdirAll(h.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open run folders: %w", err)
 	}
-	if h.exe = c.Exe; h.exe == "" {
-		if h.exe, err = os.Executable(); err != nil {
+	if c.Exe == "" {
+		if c.Exe, err = os.Executable(); err != nil {
 			return nil, fmt.Errorf("find the cdui binary: %w", err)
 		}
 	}
-	keepDescriptors()
-	if h.isolation, err = h.resolve(c.Isolate); err != nil {
+	h.spawner = spawn.New(spawn.Config{Exe: c.Exe, Log: c.Log, Env: c.Env, Logger: h.log})
+	if h.isolation, err = h.spawner.Isolation(h.dir, c.Isolate); err != nil {
 		return nil, err
 	}
 	h.sweepDead()
@@ -132,7 +132,7 @@ func New(c Config) (*Host, error) {
 
 // Close lets go of the shims and leaves them going.
 func (h *Host) Close() error {
-	h.reap(0, 0)
+	h.spawner.Reap(0, 0)
 	return nil
 }
 
@@ -155,37 +155,15 @@ func (h *Host) runDir(runID string) (string, error) {
 	if !plainName(runID) {
 		return "", fmt.Errorf("run id %q is not made of letters, digits and . _ -", runID)
 	}
+	if isSpare(runID) {
+		return "", fmt.Errorf("run id %q is a spare's", runID)
+	}
 	return filepath.Join(h.dir, runID), nil
-}
-
-// reap collects the started shims that are dead. For pid, which is known to be
-// dying, it waits up to the given time.
-func (h *Host) reap(pid int, patience time.Duration) {
-	deadline := time.Now().Add(patience)
-	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		if h.reapNow(pid) || time.Now().After(deadline) {
-			return
-		}
-		time.Sleep(pause)
-	}
-}
-
-// reapNow tells whether pid is collected, or was none of ours.
-func (h *Host) reapNow(pid int) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for p := range h.unreaped {
-		got, err := syscall.Wait4(p, nil, syscall.WNOHANG, nil)
-		if got == p || err == syscall.ECHILD {
-			delete(h.unreaped, p)
-		}
-	}
-	return !h.unreaped[pid]
 }
 
 func (h *Host) startArgs(dir, isolation string) wire.Start {
 	return wire.Start{
-		Dir: dir, Isolation: isolation, HostNS: hostNamespace(),
+		Dir: dir, Isolation: isolation, HostNS: spawn.HostNamespace(),
 		ConsoleHead: h.limits.ConsoleHead, ConsoleCap: h.limits.ConsoleCap, SpoolCap: h.limits.SpoolCap,
 		AssignWait: h.limits.AssignWait, StuckAfter: h.limits.StuckAfter,
 	}
@@ -198,20 +176,13 @@ func (h *Host) Start(ctx context.Context, a protocol.Assignment) (*Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start run: %w", err)
 	}
-	h.mu.Lock()
-	busy := h.starting[a.RunID]
-	h.starting[a.RunID] = true
-	h.mu.Unlock()
-	if busy {
-		return nil, fmt.Errorf("start run %s: %w", a.RunID, ErrExists)
+	free, err := h.claim(a.RunID)
+	if err != nil {
+		return nil, fmt.Errorf("start run %s: %w", a.RunID, err)
 	}
-	defer func() {
-		h.mu.Lock()
-		delete(h.starting, a.RunID)
-		h.mu.Unlock()
-	}()
+	defer free()
 	r, err := h.startIn(ctx, dir, h.isolation, a)
-	if errors.Is(err, errIsolation) && h.isolation != wire.IsolateKeeper && h.isolation != wire.IsolateNone {
+	if errors.Is(err, spawn.ErrIsolation) && h.isolation != wire.IsolateKeeper && h.isolation != wire.IsolateNone {
 		h.log.WarnContext(ctx, "isolation failed, using a keeper", "run_id", a.RunID, "isolation", h.isolation)
 		r, err = h.startIn(ctx, dir, wire.IsolateKeeper, a)
 	}
@@ -219,4 +190,20 @@ func (h *Host) Start(ctx context.Context, a protocol.Assignment) (*Run, error) {
 		return nil, fmt.Errorf("start run %s: %w", a.RunID, err)
 	}
 	return r, nil
+}
+
+// claim keeps others from starting a run, or from looking at its folder, until
+// free is called.
+func (h *Host) claim(runID string) (free func(), err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.starting[runID] {
+		return nil, ErrExists
+	}
+	h.starting[runID] = true
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.starting, runID)
+	}, nil
 }

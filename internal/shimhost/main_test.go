@@ -20,6 +20,8 @@ func TestMain(m *testing.M) {
 			os.Exit(childMain(os.Args[2:]))
 		case "client":
 			os.Exit(clientMain(os.Args[2:]))
+		case "sparehost":
+			os.Exit(spareHostMain(os.Args[2:]))
 		case "host":
 			os.Exit(hostMain(os.Args[2:]))
 		}

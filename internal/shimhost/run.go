@@ -30,6 +30,7 @@ type Run struct {
 	attempt int
 	// shimPID is the process that this host started, 0 when it found the run.
 	shimPID int
+	devices []string
 
 	reader *spool.Reader
 	// finished is set once run_finished was given.
@@ -57,6 +58,9 @@ type Status struct {
 	StopReason string
 	// Dead tells that the shim is gone.
 	Dead bool
+	// Torch tells that the run's main process has imported torch; it is known
+	// at the end.
+	Torch bool
 }
 
 func newRun(h *Host, dir, id string, attempt, shimPID int) *Run {
@@ -80,6 +84,9 @@ func (h *Host) Attach(ctx context.Context, runID string) (*Run, error) {
 		return nil, err
 	}
 	r := newRun(h, filepath.Join(h.dir, runID), runID, f.Attempt, 0)
+	if note, _ := h.note(runID); note.RunID == runID {
+		r.devices = note.Devices
+	}
 	r.follow(nil, nil)
 	return r, nil
 }
@@ -89,6 +96,12 @@ func (r *Run) ID() string { return r.id }
 
 // Attempt tells which placement of the run this is.
 func (r *Run) Attempt() int { return r.attempt }
+
+// Devices are the run's own, so far as its shim has noted them.
+func (r *Run) Devices() []string { return r.devices }
+
+// Done is closed when the shim is gone or is not followed any more.
+func (r *Run) Done() <-chan struct{} { return r.done }
 
 // Dir is the run's folder.
 func (r *Run) Dir() string { return r.dir }
@@ -212,9 +225,8 @@ func (r *Run) lastWord() ([]protocol.Record, error) {
 	if !noted || note.State == wire.Waiting {
 		return nil, fmt.Errorf("follow run %s: %w", r.id, ErrNeverStarted)
 	}
-	swept := sweep(func(id string) bool { return id == r.id })
 	return nil, &LostError{
-		RunID: r.id, BootChanged: note.Shim.BootID != proctree.BootID(), Swept: swept[r.id],
+		RunID: r.id, BootChanged: note.Shim.BootID != proctree.BootID(), Swept: r.host.sweepRun(r.id),
 	}
 }
 

@@ -1,6 +1,6 @@
 """Entry point of a script run: `python -u child.py script PATH [ARGS...]`.
 
-It runs PATH as `python PATH ARGS...` would and ends the process with the
+As `child.py spare` it is started ahead of its run, which spare.py waits for. It runs PATH as `python PATH ARGS...` would and ends the process with the
 script's own exit code. What is imported here is paid for by every run, so only
 modules that the interpreter has loaded or compiled in anyway are used; words
 for a failure live in failure.py, which is read when there is one.
@@ -12,8 +12,13 @@ from _frozen_importlib_external import SourceFileLoader
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 # The pipes to the shim as (pid, up, down, identity of up, identity of down);
-# None when there are none. cdui.wire takes them from here.
+# None when there are none. cdui.wire takes them from here, with what has come
+# over them by then.
 channel = None
+received = b""
+
+# What tells the shim that a child started ahead would have served a run better.
+IMPORTED = b'{"type":"imported","modules":["torch"]}'
 
 
 def identity(fd):
@@ -59,6 +64,16 @@ def sibling(name):
     module.__file__ = loader.path
     loader.exec_module(module)
     return module
+
+
+def serve_later():
+    """In a spare: waits for its run, and is from then on as if started for it."""
+    global received
+    known = set(sys.modules)
+    spare = sibling("spare")
+    given, received = spare.wait(channel, HERE, known)
+    spare.become(given)
+    return given["argv"]
 
 
 def new_main(path):
@@ -225,8 +240,19 @@ def leave(code, interrupted, main):
     os._exit(code)
 
 
+def tell_imports():
+    """Says whether the run would have been served better by a spare."""
+    if "torch" not in sys.modules or channel is None or channel[0] != os.getpid():
+        return
+    _, up, _, up_id, _ = channel
+    try:
+        if identity(up) == up_id:
+            os.write(up, IMPORTED + b"\n")
+    except OSError:
+        pass
+
+
 def run_script(argv):
-    claim()
     path = argv[0]
     sys.argv = argv
     main = new_main(path)
@@ -244,10 +270,16 @@ def run_script(argv):
             pass  # the exit status tells of the failure all the same
     interrupted = isinstance(e, KeyboardInterrupt)
     del e
+    tell_imports()
     leave(code, interrupted, main)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3 or sys.argv[1] != "script":
+    claim()
+    argv = sys.argv[1:]
+    if argv == ["spare"] and channel is not None:
+        # The interpreter and its flags are as they were: argv begins after this file.
+        argv = serve_later()[3:]
+    if len(argv) < 2 or argv[0] != "script":
         sys.exit("usage: child.py script PATH [ARGS...]")
-    run_script(sys.argv[2:])
+    run_script(argv[1:])

@@ -1,4 +1,5 @@
-"""Entry point of a graph run: `python -I -B -u graph_child.py`.
+"""Entry point of a graph run: `python -I -B -u graph_child.py`, or the same with
+`spare` to wait for one with torch imported.
 
 It reads the prepared graph from the assign line, executes it and ends the
 process: 0 when the graph succeeded or was stopped, else 1. What happened goes
@@ -24,6 +25,8 @@ def claim_pipes():
     loader.exec_module(module)
     sys.modules[loader.name] = module
     module.claim()
+    if sys.argv[1:] == ["spare"] and module.channel is not None:
+        module.serve_later()
     return module
 
 
@@ -127,6 +130,7 @@ def keep(captured: Mapping, folder: str) -> None:
 
 if __name__ == "__main__":
     code = main()
+    child.tell_imports()
     child.flush(sys.stdout)
     child.flush(sys.stderr)
     os._exit(code)

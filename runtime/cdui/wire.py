@@ -83,7 +83,12 @@ class Channel:
                 return
             self._opened = True
             try:
-                self._link = _from_child() or _from_socket()
+                self._link = _from_child()
+                if self._link is not None:
+                    # A spare has read its assignment, and maybe more, before.
+                    self._take_all(getattr(sys.modules["cdui.child"], "received", b""))
+                else:
+                    self._link = _from_socket()
             except OSError:
                 self._link = None
             if self._link is not None:
@@ -180,10 +185,13 @@ class Channel:
             chunk = os.read(link.down, 1 << 16)
             if not chunk:
                 return False
-            *whole, self._received = (self._received + chunk).split(b"\n")
-            for line in whole:
-                self._take(line)
+            self._take_all(chunk)
         return True
+
+    def _take_all(self, chunk: bytes) -> None:
+        *whole, self._received = (self._received + chunk).split(b"\n")
+        for line in whole:
+            self._take(line)
 
     def _take(self, line: bytes) -> None:
         try:

@@ -1,9 +1,10 @@
 """The bytes of the lines, pinned together with the Go side by childproto's testdata."""
+import json
 import os
 
 from conftest import TESTDATA
 
-from cdui import lines, wire
+from cdui import child, lines, spare, wire
 
 
 def sent():
@@ -24,6 +25,8 @@ def sent():
         type="finished", status="failed", error="ValueError: bad", error_type="ValueError", end_class="user_code"
     )
     yield lines.line(type="finished", status="succeeded", peak_memory={"cuda:0": {"mib": 512, "exact": True}})
+    yield spare.ready(["json", "torch"], {"/venv/lib/\u00e9": 1796004856310038348})
+    yield child.IMPORTED
     yield lines.line(type="invented_later", anything=1)
 
 
@@ -43,7 +46,9 @@ def test_down_lines_of_the_fixture_are_understood():
     """Proves W-07."""
     channel = wire.Channel()
     r, w = os.pipe()
-    os.write(w, (TESTDATA / "down.jsonl").read_bytes())
+    *usual, to_a_spare = (TESTDATA / "down.jsonl").read_bytes().splitlines(keepends=True)
+    assert set(json.loads(to_a_spare)) == {"type", "run_id", "input", "argv", "dir", "env"}
+    os.write(w, b"".join(usual))
     end = wire.identity(r)
     channel._link, channel._opened = wire.Link(r, r, end, end), True
     assert channel.input() == {"lr": 0.0003, "big": 9007199254740993, "text": 'a "b" <c> é'}

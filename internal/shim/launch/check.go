@@ -62,6 +62,12 @@ func Env(a protocol.Assignment, report string) []string {
 	return append(env, own...)
 }
 
+// Check looks for what would keep the child from starting.
+func Check(a protocol.Assignment, env []string) *Fault {
+	_, f := checkStart(a, env)
+	return f
+}
+
 // checkStart looks for what would keep the child from starting, and finds its
 // program.
 func checkStart(a protocol.Assignment, env []string) (program string, f *Fault) {

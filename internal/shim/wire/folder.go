@@ -27,6 +27,7 @@ type State string
 // The states of a shim, in order.
 const (
 	Waiting  State = "waiting"
+	Warm     State = "warm"
 	Assigned State = "assigned"
 	Running  State = "running"
 	Stopping State = "stopping"
@@ -55,6 +56,11 @@ type Note struct {
 	Isolation string    `json:"isolation"`
 	Shim      Identity  `json:"shim"`
 	StartedAt time.Time `json:"started_at"`
+	// Devices are the run's own.
+	Devices []string `json:"devices,omitempty"`
+	// Spare is the run id that the child was started with, where that was not
+	// this run's.
+	Spare string `json:"spare,omitempty"`
 }
 
 // Exit is exit.json: how the run ended, for the case that the spool could not

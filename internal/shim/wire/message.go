@@ -20,10 +20,15 @@ const (
 	OpAck    = "ack"
 	// OpStop ends a shim that has no assignment yet.
 	OpStop = "stop"
+	// OpWarm makes the shim a spare: it starts the child ahead of its run.
+	OpWarm = "warm"
 )
 
 // CodeReplaced tells a host that a newer one has taken its place.
 const CodeReplaced = "replaced"
+
+// CodeSpareOver tells the host of a spare that it ends, and why.
+const CodeSpareOver = "spare_over"
 
 // The operations that a shim sends.
 const (
@@ -32,6 +37,10 @@ const (
 	OpAppended = "appended"
 	OpStopping = "stopping"
 	OpRefused  = "refused"
+	// OpReady tells that a spare can serve, OpImported what a run's main process
+	// has imported of what is worth a spare.
+	OpReady    = "ready"
+	OpImported = "imported"
 )
 
 // Message is one line of the socket, in either direction. Only the fields of
@@ -39,8 +48,16 @@ const (
 type Message struct {
 	Op string `json:"op"`
 
-	// assign
+	// assign, warm. Dir is where the folder of a spare lies from its assignment
+	// on.
 	Assignment *protocol.Assignment `json:"assignment,omitempty"`
+	Dir        string               `json:"dir,omitempty"`
+
+	// ready, imported: top-level Python modules. Paths are the files and folders
+	// that the interpreter looks for modules in, with their times of change in
+	// nanoseconds.
+	Modules []string         `json:"modules,omitempty"`
+	Paths   map[string]int64 `json:"paths,omitempty"`
 
 	// cancel
 	GraceMS int64 `json:"grace_ms,omitempty"`

@@ -1,4 +1,4 @@
-package shimhost
+package spawn
 
 import (
 	"math"
@@ -18,7 +18,8 @@ func keepDescriptors() {
 	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 }
 
-func hostNamespace() uint64 { return proctree.Namespace() }
+// HostNamespace is this process's pid namespace, as its inode; 0 where there is none.
+func HostNamespace() uint64 { return proctree.Namespace() }
 
 // processAttributes detaches a shim and gives it its namespaces. There is no
 // parent-death signal: a shim outlives its host.

@@ -1,4 +1,7 @@
-package shim
+// Package hosts is the shim's side of its socket: it takes connections, brings the
+// loop what they say, and writes to them without ever holding the loop up. Which
+// host counts, and what a message means, is not its business.
+package hosts
 
 import (
 	"bufio"
@@ -9,29 +12,31 @@ import (
 	"cdui/internal/shim/wire"
 )
 
-// hosts takes connections on the shim's socket and brings the loop what they
+// Hosts takes connections on the shim's socket and brings the loop what they
 // say.
-type hosts struct {
-	ln   *net.UnixListener
-	in   chan hostInput
+type Hosts struct {
+	ln *net.UnixListener
+	// In brings what comes.
+	In   chan Input
 	quit chan struct{}
 	wg   sync.WaitGroup
 
 	mu   sync.Mutex
-	open map[*hostConn]struct{}
+	open map[*Conn]struct{}
 }
 
-// hostInput is a new connection (no message), a message, or a loss (gone).
-type hostInput struct {
-	from *hostConn
-	msg  *wire.Message
-	gone bool
+// Input is a new connection (no message), a message, or a loss (gone).
+type Input struct {
+	From *Conn
+	Msg  *wire.Message
+	Gone bool
 }
 
-func acceptHosts(ln *net.UnixListener) *hosts {
-	h := &hosts{
-		ln: ln, in: make(chan hostInput, 16), quit: make(chan struct{}),
-		open: map[*hostConn]struct{}{},
+// Accept takes every connection on ln until Close.
+func Accept(ln *net.UnixListener) *Hosts {
+	h := &Hosts{
+		ln: ln, In: make(chan Input, 16), quit: make(chan struct{}),
+		open: map[*Conn]struct{}{},
 	}
 	h.wg.Go(func() {
 		for {
@@ -39,7 +44,7 @@ func acceptHosts(ln *net.UnixListener) *hosts {
 			if err != nil {
 				return
 			}
-			hc := newHostConn(c)
+			hc := newConn(c)
 			h.mu.Lock()
 			h.open[hc] = struct{}{}
 			h.mu.Unlock()
@@ -50,41 +55,41 @@ func acceptHosts(ln *net.UnixListener) *hosts {
 	return h
 }
 
-func (h *hosts) bring(in hostInput) bool {
+func (h *Hosts) bring(in Input) bool {
 	select {
-	case h.in <- in:
+	case h.In <- in:
 		return true
 	case <-h.quit:
 		return false
 	}
 }
 
-func (h *hosts) read(hc *hostConn) {
+func (h *Hosts) read(hc *Conn) {
 	defer func() {
-		hc.close()
+		hc.Close()
 		h.mu.Lock()
 		delete(h.open, hc)
 		h.mu.Unlock()
 	}()
-	if !h.bring(hostInput{from: hc}) {
+	if !h.bring(Input{From: hc}) {
 		return
 	}
 	br := bufio.NewReaderSize(hc.c, 16<<10)
 	for {
 		m, err := wire.Read(br)
 		if err != nil {
-			h.bring(hostInput{from: hc, gone: true})
+			h.bring(Input{From: hc, Gone: true})
 			return
 		}
-		if !h.bring(hostInput{from: hc, msg: &m}) {
+		if !h.bring(Input{From: hc, Msg: &m}) {
 			return
 		}
 	}
 }
 
-// close ends every connection, once what waits for it has been written, and
+// Close ends every connection, once what waits for it has been written, and
 // waits for the goroutines of h.
-func (h *hosts) close() {
+func (h *Hosts) Close() {
 	close(h.quit)
 	h.ln.Close()
 	h.mu.Lock()
@@ -95,9 +100,9 @@ func (h *hosts) close() {
 	h.wg.Wait()
 }
 
-// hostConn writes to one host without ever holding up the loop: messages wait
+// Conn writes to one host without ever holding up the loop: messages wait
 // in a short queue, and of the nudges only the newest.
-type hostConn struct {
+type Conn struct {
 	c    *net.UnixConn
 	wake chan struct{}
 
@@ -110,11 +115,12 @@ type hostConn struct {
 // maxQueue is how many messages a host may leave unread before it is dropped.
 const maxQueue = 64
 
-func newHostConn(c *net.UnixConn) *hostConn {
-	return &hostConn{c: c, wake: make(chan struct{}, 1)}
+func newConn(c *net.UnixConn) *Conn {
+	return &Conn{c: c, wake: make(chan struct{}, 1)}
 }
 
-func (hc *hostConn) send(m wire.Message) {
+// Send queues m. A host that leaves too much unread is dropped.
+func (hc *Conn) Send(m wire.Message) {
 	hc.mu.Lock()
 	defer hc.mu.Unlock()
 	if m.Op == wire.OpAppended {
@@ -128,14 +134,14 @@ func (hc *hostConn) send(m wire.Message) {
 	hc.signal()
 }
 
-func (hc *hostConn) signal() {
+func (hc *Conn) signal() {
 	select {
 	case hc.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (hc *hostConn) take() (batch []wire.Message, closed bool) {
+func (hc *Conn) take() (batch []wire.Message, closed bool) {
 	hc.mu.Lock()
 	defer hc.mu.Unlock()
 	batch = hc.queue
@@ -146,7 +152,7 @@ func (hc *hostConn) take() (batch []wire.Message, closed bool) {
 	return batch, hc.closed
 }
 
-func (hc *hostConn) write() {
+func (hc *Conn) write() {
 	defer hc.c.Close()
 	for range hc.wake {
 		batch, closed := hc.take()
@@ -166,8 +172,8 @@ func (hc *hostConn) write() {
 	}
 }
 
-// close ends the connection once what is queued has been written.
-func (hc *hostConn) close() {
+// Close ends the connection once what is queued has been written.
+func (hc *Conn) Close() {
 	hc.mu.Lock()
 	defer hc.mu.Unlock()
 	hc.closed = true

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package shimhost
+package spawn
 
 import (
 	"syscall"
@@ -11,7 +11,8 @@ import (
 // keepDescriptors has no way to know them all here.
 func keepDescriptors() {}
 
-func hostNamespace() uint64 { return 0 }
+// HostNamespace is this process's pid namespace, as its inode; 0 where there is none.
+func HostNamespace() uint64 { return 0 }
 
 // processAttributes detaches a shim.
 func processAttributes(string) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
