@@ -21,6 +21,7 @@ import (
 	"cdui/internal/scope"
 	"cdui/internal/shimhost"
 	"cdui/internal/token"
+	"cdui/internal/warm/stock"
 )
 
 // errStopped is the cause of an ordered end.
@@ -112,6 +113,9 @@ func Run(ctx context.Context, cfg Config) error {
 		runs: map[supervise.Key]*held{}, changed: make(chan struct{}),
 		grace: protocol.DefaultGrace, resume: resumeGrace(note),
 	}
+	a.book.stock = stock.New(stock.Config{
+		Host: host, Keep: cfg.Warm, Devices: a.book.offered, Usual: a.book.usual, Logger: cfg.Logger,
+	})
 	return a.work(ctx, tlsCfg, tokens)
 }
 
@@ -145,6 +149,7 @@ func (a *agent) work(ctx context.Context, tlsCfg *tls.Config, tokens func() (str
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() { control.serve(ctx) })
+	wg.Go(func() { b.stock.Run(ctx) })
 	wg.Go(func() { a.devices.Watch(ctx, b.step) })
 	wg.Go(func() {
 		for ok := true; ok; ok = pause(ctx, pruneEvery) {

@@ -17,6 +17,7 @@ import (
 	"cdui/internal/console"
 	"cdui/internal/protocol"
 	"cdui/internal/shimhost"
+	"cdui/internal/warm/stock"
 )
 
 // retryAction is how long an action that failed is left alone.
@@ -48,6 +49,7 @@ type follower interface {
 // goroutines of their own, which wait waits for.
 type book struct {
 	host     *shimhost.Host
+	stock    *stock.Stock
 	folder   *folder.Folder
 	storage  Storage
 	follower follower
@@ -108,6 +110,7 @@ func (b *book) step() {
 	if b.ctx.Err() != nil {
 		return
 	}
+	b.stock.Close(b.draining || b.stopping)
 	// Each action changes the state, so that this comes to an end.
 	for {
 		actions := supervise.Step(b.state())
@@ -249,7 +252,7 @@ func (b *book) job(key supervise.Key) Job {
 
 // attach follows a run that was found.
 func (b *book) attach(h *held) {
-	r, err := b.host.Attach(b.ctx, h.Key.RunID)
+	r, err := b.stock.Attach(b.ctx, h.Key.RunID)
 	if err != nil {
 		b.log.ErrorContext(b.ctx, "follow run", "run_id", h.Key.RunID, "error", err)
 		if pause(b.ctx, retryAction) {

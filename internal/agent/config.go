@@ -44,6 +44,9 @@ type Config struct {
 	// Exe is the cdui binary; empty is this process's own. Isolate is how runs
 	// are held together.
 	Exe, Isolate string
+	// Warm is how many spares are always kept; 0 keeps them after runs that
+	// used torch, -1 never.
+	Warm int
 	// Storage makes what moves the files of runs; nil moves none.
 	Storage func(Upstream) Storage
 	// Cards reads the NVIDIA cards; nil asks the driver.

@@ -16,6 +16,7 @@ import (
 	"cdui/internal/protocol"
 	"cdui/internal/shim/unixsock"
 	"cdui/internal/version"
+	"cdui/internal/warm/stock"
 )
 
 // ErrNotRunning is wrapped when no agent of the name is at work.
@@ -39,6 +40,8 @@ type Status struct {
 	Isolation string     `json:"isolation"`
 	Python    string     `json:"python,omitempty"`
 	Torch     string     `json:"torch,omitempty"`
+	// Spares are children that were started ahead of their runs.
+	Spares []stock.Status `json:"spares"`
 	// Runs are the runs that it has.
 	Runs []protocol.AliveRun `json:"runs"`
 }
@@ -140,7 +143,7 @@ func (a *agent) status() Status {
 	s := Status{
 		Name: a.cfg.Name, WorkerID: note.WorkerID, Control: a.cfg.Control, PID: os.Getpid(), Version: version.String(),
 		Devices: a.devices.Inventory().Names(), Isolation: b.host.Isolation(),
-		Python: a.facts.Python.Path, Torch: a.facts.Python.Torch, Runs: b.alive(),
+		Python: a.facts.Python.Path, Torch: a.facts.Python.Torch, Spares: b.stock.Spares(), Runs: b.alive(),
 	}
 	_, s.Draining = b.executing()
 	b.mu.Lock()

@@ -74,7 +74,7 @@ func (b *book) prepare(ctx context.Context, h *held, o *protocol.Assign) error {
 	if err != nil {
 		return err
 	}
-	r, err := b.host.Start(ctx, a)
+	r, err := b.stock.Start(ctx, a)
 	if err != nil {
 		return err
 	}

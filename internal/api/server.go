@@ -1,6 +1,8 @@
 package api
 
 import (
+	"time"
+
 	"cdui/internal/device"
 	"cdui/internal/run"
 )
@@ -60,6 +62,16 @@ type ServerStatus struct {
 	Waiting   int        `json:"waiting"`
 	Devices   []Device   `json:"devices"`
 	Problems  []Problem  `json:"problems"`
+	// Spares are children that were started ahead of their runs.
+	Spares []Spare `json:"spares"`
+}
+
+// Spare is a child with torch imported that waits for one run.
+type Spare struct {
+	Device string    `json:"device"`
+	Kind   string    `json:"kind"`
+	Ready  bool      `json:"ready"`
+	Since  time.Time `json:"since"`
 }
 
 // Queue is every queue key with its order, the reply of GET /api/queue.

@@ -54,6 +54,7 @@ const (
 	AllowedHosts     = "ALLOWED_HOSTS"
 	Isolate          = "ISOLATE"
 	Python           = "PYTHON"
+	Warm             = "WARM"
 	LogFormat        = "LOG_FORMAT"
 	LogLevel         = "LOG_LEVEL"
 )
@@ -88,6 +89,7 @@ func Settings() []Setting {
 		{Name: AllowedHosts, Kind: Text, Doc: "host names, with commas, that requests may be addressed to beside loopback ones"},
 		{Name: Isolate, Kind: Choice, Default: "auto", Choices: []string{"auto", "pidns", "userns", "keeper", "none"}, Doc: "how the processes of a run are held together"},
 		{Name: Python, Kind: Path, Doc: "interpreter for runs that name none"},
+		{Name: Warm, Kind: Number, Default: "0", Min: -1, Doc: "warm spares that are always kept; 0 keeps them after runs that used torch, -1 never"},
 		{Name: LogFormat, Kind: Choice, Default: "text", Choices: []string{"text", "json"}, Doc: "format of the control plane's log"},
 		{Name: LogLevel, Kind: Choice, Default: "info", Choices: []string{"debug", "info", "warn", "error"}, Doc: "least level that is logged"},
 	}

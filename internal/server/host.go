@@ -56,7 +56,7 @@ func (s *server) Status(ctx context.Context) api.ServerStatus {
 	st := api.ServerStatus{
 		Server: s.info, DataDir: s.cfg.DataDir, UptimeS: time.Since(s.started).Seconds(),
 		Isolation: s.host.Isolation(), Running: executing, Waiting: queued,
-		Devices: []api.Device{}, Problems: s.Problems(ctx),
+		Devices: []api.Device{}, Problems: s.Problems(ctx), Spares: s.spares(),
 	}
 	states := s.runs.Board().DeviceStates(scheduler.Local)
 	for _, d := range s.inventory() {

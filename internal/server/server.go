@@ -33,6 +33,7 @@ import (
 	"cdui/internal/store"
 	"cdui/internal/token"
 	"cdui/internal/version"
+	"cdui/internal/warm/stock"
 )
 
 // Config is what a control plane is started with.
@@ -49,6 +50,9 @@ type Config struct {
 	// Python is the interpreter for runs that name none; empty: python3.
 	Python  string
 	Environ []string
+	// Warm is how many spares are always kept; 0 keeps them after runs that
+	// used torch, -1 never.
+	Warm int
 	// MaxParallel is how many nodes of one graph may execute at once,
 	// Interactive how many runs of the interactive lane.
 	MaxParallel, Interactive int
@@ -76,6 +80,7 @@ type server struct {
 	store   *store.Store
 	host    *shimhost.Host
 	exec    *local.Executor
+	stock   *stock.Stock
 	runs    *runs.Service
 	files   *files.Keeper
 	workers *workers.Registry
@@ -169,13 +174,18 @@ func (s *server) compose(ctx context.Context, folder *folder, tokenHash, url str
 	if err := s.composeWorkers(ctx, tokenHash, url); err != nil {
 		return err
 	}
+	around := &local.Surroundings{
+		Runtime: root, Python: s.cfg.Python, Environ: s.cfg.Environ, Limits: s.cfg.Limits,
+		DataDir: s.cfg.DataDir, Catalog: s.Catalog, Devices: s.inventory, MaxParallel: s.cfg.MaxParallel,
+		Unpack: s.files.Unpack,
+	}
+	s.stock = stock.New(stock.Config{
+		Host: s.host, Keep: s.cfg.Warm, Devices: func() []string { return s.inventory().Names() }, Shared: s.sharedCard,
+		Usual: around.Usual, Logger: s.log,
+	})
 	s.exec = local.New(local.Config{
-		Host: s.host, ShimDir: shimDir, RunsDir: runsDir, PayloadCap: s.cfg.PayloadCap, Logger: s.log,
-		Surroundings: &local.Surroundings{
-			Runtime: root, Python: s.cfg.Python, Environ: s.cfg.Environ, Limits: s.cfg.Limits,
-			DataDir: s.cfg.DataDir, Catalog: s.Catalog, Devices: s.inventory, MaxParallel: s.cfg.MaxParallel,
-			Unpack: s.files.Unpack,
-		},
+		Host: warmHost{Host: s.host, stock: s.stock}, ShimDir: shimDir, RunsDir: runsDir, PayloadCap: s.cfg.PayloadCap, Logger: s.log,
+		Surroundings: around,
 	})
 	s.runs = runs.New(runs.Config{
 		Store: s.store, Executor: s.exec, Workers: s.workers, Limits: s.cfg.Limits, Devices: s.inventory, Catalog: s.Catalog, PayloadCap: s.cfg.PayloadCap,
@@ -202,6 +212,7 @@ func (s *server) serve(ctx context.Context, folder *folder, listener net.Listene
 		s.exec.Wait()
 		return err
 	}
+	wg.Go(func() { s.stock.Run(background) })
 	wg.Go(func() { s.watchCatalog(background) })
 	wg.Go(func() { s.cards.watch(background, s.runs.DevicesChanged) })
 	wg.Go(func() { s.prune(background, folder) })

@@ -112,21 +112,20 @@ func modTime(path string) int64 {
 	return info.ModTime().UnixNano()
 }
 
-// spareHostMain is a host in a process of its own that keeps one spare.
-func spareHostMain(args []string) int {
+// spareHostMain is a host in a process of its own that keeps one spare until it
+// is killed.
+func spareHostMain(args []string) {
 	h, err := shimhost.New(shimhost.Config{Dir: args[0], Isolate: args[1], Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		panic(err)
 	}
 	exe, err := os.Executable()
 	if err != nil {
-		return 1
+		panic(err)
 	}
 	s, err := h.StartSpare(protocol.Assignment{Kind: protocol.KindScript, Argv: []string{exe, "child", "spare"}, Env: []string{"PATH=" + os.Getenv("PATH")}}, time.Minute)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		panic(err)
 	}
 	<-s.Ready()
 	fmt.Println(s.ID())

@@ -45,14 +45,20 @@ def ready(modules, paths):
 
 
 def import_torch(own_folder):
-    """Imports torch as a script's own import would: this folder is nobody's module path."""
+    """Imports torch as a script's own import would: this folder is nobody's module path.
+
+    Something in the environment may make it do more than that; such a one is of no use.
+    """
     hidden = bool(sys.path) and sys.path[0] == own_folder
     first = sys.path.pop(0) if hidden else ""
     try:
-        import torch  # noqa: F401
+        import torch
     finally:
         if hidden:
             sys.path.insert(0, first)
+    cuda = getattr(torch, "cuda", None)
+    if cuda is not None and cuda.is_initialized():
+        sys.exit("importing torch initialises CUDA here, so it can't be done ahead")
 
 
 def stamps():

@@ -201,7 +201,7 @@ def test_a_stop_in_the_middle_of_training_gives_partial_results(torch, shim, chi
     kept = [a for a in ended.of("artifact") if a["meta"]["reason"] == "interrupted"]
     # It is told after all else that the loop had to say, but for how the node ended.
     after = ended.lines[ended.lines.index(kept[0]) + 1:]
-    assert {line["type"] for line in after} <= {"event", "finished"} and "progress" not in [line.get("payload", {}).get("status") for line in after]
+    assert {line["type"] for line in after} <= {"event", "finished", "imported"} and "progress" not in [line.get("payload", {}).get("status") for line in after]
     assert len(kept) == 1 and Path(kept[0]["path"]).exists() and kept[0]["node_id"] == "train"
     index = json.loads((shim.folder / "outputs" / "index.json").read_text())
     assert {(o["node_id"], o["port"]) for o in index["outputs"]} >= {("train", "losses"), ("train", "model")}

@@ -119,6 +119,14 @@ def test_a_torch_that_fails_makes_no_spare(shim, torch):
     assert got.lines == []
 
 
+def test_a_torch_that_touches_the_card_makes_no_spare(shim, torch):
+    """Proves K-04: CUDA is never initialised before the assignment."""
+    (torch / "torch.py").write_text("class cuda:\n    is_initialized = staticmethod(lambda: True)")
+    got = warm(shim, "print('ran')")
+    assert got.code == 1 and got.out == "" and "initialises CUDA" in got.err
+    assert got.lines == []
+
+
 def test_what_the_import_sets_stays(shim, torch):
     """As it is after a script's own import; what the run brings itself wins."""
     (torch / "torch.py").write_text("import os\nos.environ.setdefault('KINETO_X', '1')\nos.environ['LR'] = '9'")

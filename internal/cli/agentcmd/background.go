@@ -102,6 +102,7 @@ func (o *StartOptions) foreground(e *env.Env, dataDir string, token bool) []stri
 	add("--pin", o.Pin)
 	add("--ca", o.CA)
 	add("--isolate", e.Flags.Isolate)
+	add("--warm", e.Flags.Warm)
 	if token {
 		args = append(args, "--token-stdin")
 	}

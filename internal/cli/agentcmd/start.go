@@ -68,6 +68,7 @@ An agent on the control plane's own machine and data folder needs none.`,
 	f.StringVar(&o.Pin, "pin", "", "key of the control plane, sha256:..., in place of the machine's authorities")
 	f.StringVar(&o.CA, "ca", "", "file with the certificates that the control plane's is checked with")
 	f.StringVar(&e.Flags.Isolate, "isolate", "", "how a run's processes are held together: auto, pidns, userns, keeper or none")
+	f.StringVar(&e.Flags.Warm, "warm", "", "warm spares that are always kept: started ahead of their runs with torch imported; 0 keeps them after runs that used torch, -1 never (default 0)")
 	f.BoolVarP(&o.Background, "background", "d", false, "run in the background")
 	f.BoolVar(&o.JSON, "json", false, "once it is up, print how it stands as one JSON document")
 	return cmd
@@ -81,6 +82,9 @@ func Start(ctx context.Context, e *env.Env, d Deps, o *StartOptions) error {
 	}
 	if v := vs.Get(config.Isolate); v.Origin == "flag" && v.Err != nil {
 		return env.Usagef("--isolate is %q: use %s", v.Text, strings.Join(v.Choices, ", "))
+	}
+	if v := vs.Get(config.Warm); v.Origin == "flag" && v.Err != nil {
+		return env.Usagef("--warm is %q: give how many spares to keep, 0 for those that runs turn out to want, or -1 for none", v.Text)
 	}
 	token, err := takeToken(e, o)
 	if err != nil {
@@ -110,7 +114,7 @@ func Start(ctx context.Context, e *env.Env, d Deps, o *StartOptions) error {
 	err = d.Work(ctx, agent.Config{
 		Control: o.Control, Pin: o.Pin, CAFile: o.CA, EnrollToken: token, SessionTokenFile: sessionToken(o.Control, data.Path),
 		Name: o.Name, DataDir: data.Path, Devices: o.Devices, Python: o.Python, PassEnv: o.PassEnv, Mounts: o.Mounts,
-		Environ: without(e.Environ, tokenVariable), Exe: e.Exe, Isolate: vs.Text(config.Isolate), Logger: log,
+		Environ: without(e.Environ, tokenVariable), Exe: e.Exe, Isolate: vs.Text(config.Isolate), Warm: int(vs.Int(config.Warm)), Logger: log,
 		Storage: func(up agent.Upstream) agent.Storage {
 			return d.Storage(up, cache, log)
 		},

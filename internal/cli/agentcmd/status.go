@@ -14,6 +14,7 @@ import (
 	"cdui/internal/client"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
+	"cdui/internal/warm/stock"
 )
 
 func newStatus(e *env.Env) *cobra.Command {
@@ -92,6 +93,7 @@ func show(e *env.Env, s agent.Status) error {
 	row("devices", strings.Join(s.Devices, ", "))
 	row("python", strings.TrimSpace(s.Python+withTorch(s)))
 	row("isolation", s.Isolation)
+	row("spares", sparesOf(s.Spares))
 	row("runs", runsOf(s.Runs))
 	return t.Write(e.Out, style)
 }
@@ -104,6 +106,18 @@ func withTorch(s agent.Status) string {
 		return ", no torch"
 	}
 	return ", torch " + s.Torch
+}
+
+func sparesOf(list []stock.Status) string {
+	var out []string
+	for _, sp := range list {
+		words := sp.Device + " " + string(sp.Kind)
+		if !sp.Ready {
+			words += " (starting)"
+		}
+		out = append(out, words)
+	}
+	return strings.Join(out, ", ")
 }
 
 func runsOf(list []protocol.AliveRun) string {

@@ -46,11 +46,11 @@ type Flags struct {
 	Server string
 	Data   string
 	// Listen and those for TLS belong to commands that start a control plane,
-	// Isolate to those that start an agent, too.
+	// Isolate and Warm to those that start an agent, too.
 	Listen          string
 	TLSCert, TLSKey string
 	TLSSelfSigned   bool
-	Isolate         string
+	Isolate, Warm   string
 }
 
 // Getenv reads a variable of the environment.
@@ -97,7 +97,7 @@ func (e *Env) Settings() (config.Values, error) {
 	}
 	flags := map[string]string{
 		config.Server: e.Flags.Server, config.Home: e.Flags.Data,
-		config.Listen: e.Flags.Listen, config.Isolate: e.Flags.Isolate,
+		config.Listen: e.Flags.Listen, config.Isolate: e.Flags.Isolate, config.Warm: e.Flags.Warm,
 		config.TLSCert: e.Abs(e.Flags.TLSCert), config.TLSKey: e.Abs(e.Flags.TLSKey),
 	}
 	if e.Flags.TLSSelfSigned {

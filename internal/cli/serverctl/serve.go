@@ -41,6 +41,7 @@ func Serve(ctx context.Context, e *env.Env, dataDir string, vs config.Values, re
 		Interactive: int(vs.Int(config.MaxInteractive)),
 		Isolate:     vs.Text(config.Isolate),
 		Python:      vs.Text(config.Python),
+		Warm:        int(vs.Int(config.Warm)),
 		Environ:     e.Environ,
 		ResumeGrace: vs.Duration(config.ResumeGrace),
 		TLSCert:     vs.Text(config.TLSCert), TLSKey: vs.Text(config.TLSKey), TLSSelfSigned: vs.Text(config.TLSSelfSigned) == "yes",

@@ -60,6 +60,7 @@ the control plane makes for itself, whose pin it prints.`,
 	f.StringVar(&e.Flags.TLSKey, "tls-key", "", "key of that certificate")
 	f.BoolVar(&e.Flags.TLSSelfSigned, "tls-self-signed", false, "speak TLS with a certificate of its own making, and print its pin")
 	f.StringVar(&e.Flags.Isolate, "isolate", "", "how a run's processes are held together: auto, pidns, userns, keeper or none")
+	f.StringVar(&e.Flags.Warm, "warm", "", "warm spares that are always kept: started ahead of their runs with torch imported; 0 keeps them after runs that used torch, -1 never (default 0)")
 	f.BoolVar(&o.JSON, "json", false, "print address, pid and boot id as one JSON document")
 	return cmd
 }
@@ -72,6 +73,9 @@ func Start(ctx context.Context, e *env.Env, d Deps, o *StartOptions) error {
 	}
 	if v := vs.Get(config.Isolate); v.Origin == "flag" && v.Err != nil {
 		return env.Usagef("--isolate is %q: use %s", v.Text, strings.Join(v.Choices, ", "))
+	}
+	if v := vs.Get(config.Warm); v.Origin == "flag" && v.Err != nil {
+		return env.Usagef("--warm is %q: give how many spares to keep, 0 for those that runs turn out to want, or -1 for none", v.Text)
 	}
 	if err := checkListen(vs.Text(config.Listen)); err != nil {
 		return err

@@ -49,6 +49,9 @@ func status(ctx context.Context, e *env.Env, asJSON bool) error {
 	row("runs", fmt.Sprintf("%s running, %s waiting", text.Count(st.Running), text.Count(st.Waiting)))
 	row("data", st.DataDir)
 	row("isolation", st.Isolation)
+	if len(st.Spares) > 0 {
+		row("spares", spares(st.Spares))
+	}
 	for _, p := range st.Problems {
 		t.Add(text.Cell{Text: "!", Colour: text.Yellow}, text.Cell{Text: strings.ReplaceAll(p.Code, "_", " "), Colour: text.Yellow}, text.Cell{Text: phrase.Clean(p.Text)})
 	}
@@ -56,6 +59,18 @@ func status(ctx context.Context, e *env.Env, asJSON bool) error {
 		return err
 	}
 	return devices(st.Devices, style).Write(e.Out, style)
+}
+
+func spares(list []api.Spare) string {
+	var out []string
+	for _, sp := range list {
+		words := phrase.Clean(sp.Device + " " + sp.Kind)
+		if !sp.Ready {
+			words += " (starting)"
+		}
+		out = append(out, words)
+	}
+	return strings.Join(out, ", ")
 }
 
 func devices(list []api.Device, style text.Style) *text.Table {

@@ -12,6 +12,7 @@ import (
 
 	"cdui/internal/catalog"
 	"cdui/internal/device"
+	"cdui/internal/graph"
 	"cdui/internal/protocol"
 	"cdui/internal/pyruntime"
 	"cdui/internal/run"
@@ -107,6 +108,15 @@ func (s *Surroundings) Assignment(ctx context.Context, job execution.Job, kept s
 	a.Env = pyruntime.ChildEnv(s.Environ, env)
 	a.VisibleDevices, a.DeviceAliases = aliases(row.Devices)
 	return a, nil
+}
+
+// Usual is what a script on a device is started as that asks for nothing
+// special.
+func (s *Surroundings) Usual(ctx context.Context, on string) (protocol.Assignment, error) {
+	return s.Assignment(ctx, execution.Job{
+		Row:     run.Row{ID: "spare", Devices: []string{on}},
+		Program: graph.Program{Script: &run.ScriptSpec{Path: "/script.py", Cwd: "/"}},
+	}, s.DataDir)
 }
 
 // find resolves the interpreter for scripts that name none. It is kept as long
