@@ -24,7 +24,7 @@ type rule struct {
 // domain is the pure core: values and functions from values to values.
 var domain = []string{
 	"internal/device", "internal/graph/...", "internal/catalog", "internal/run", "internal/scheduler/...",
-	"internal/sweep", "internal/study", "internal/batch", "internal/pool", "internal/token", "internal/retention",
+	"internal/sweep/...", "internal/study", "internal/sheet", "internal/batch", "internal/pool", "internal/token", "internal/retention",
 }
 
 // contracts say what crosses a process boundary.

@@ -1,9 +1,7 @@
 package httpapi
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -14,6 +12,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/childproto"
+	"cdui/internal/sheet"
 	"cdui/internal/store"
 )
 
@@ -92,13 +91,8 @@ func number(raw json.RawMessage) float64 {
 	return f
 }
 
-// metricsCSV writes the columns run_id, node_id, name, step, value, ts with LF
-// line ends and a byte order mark, which spreadsheets need to see UTF-8. Text
-// that a spreadsheet would take for a formula gets an apostrophe.
+// metricsCSV writes the columns run_id, node_id, name, step, value, ts.
 func metricsCSV(m api.Metrics) ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteString("\ufeff")
-	w := csv.NewWriter(&b)
 	rows := [][]string{{"run_id", "node_id", "name", "step", "value", "ts"}}
 	for _, p := range m.Metrics {
 		value := nullAsEmpty(p.Value)
@@ -106,13 +100,10 @@ func metricsCSV(m api.Metrics) ([]byte, error) {
 			value = p.Nonfinite
 		}
 		rows = append(rows, []string{
-			m.RunID, guard(p.NodeID), guard(p.Name), nullAsEmpty(p.Step), value, p.TS.UTC().Format(time.RFC3339Nano),
+			m.RunID, sheet.Text(p.NodeID), sheet.Text(p.Name), nullAsEmpty(p.Step), value, p.TS.UTC().Format(time.RFC3339Nano),
 		})
 	}
-	if err := w.WriteAll(rows); err != nil {
-		return nil, fmt.Errorf("write metrics of run %s as CSV: %w", m.RunID, err)
-	}
-	return b.Bytes(), nil
+	return sheet.CSV(rows)
 }
 
 func nullAsEmpty(raw json.RawMessage) string {
@@ -120,11 +111,4 @@ func nullAsEmpty(raw json.RawMessage) string {
 		return ""
 	}
 	return string(raw)
-}
-
-func guard(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
-		return "'" + text
-	}
-	return text
 }
