@@ -22,6 +22,11 @@ type SubmitRequest struct {
 	Git *GitState `json:"git,omitempty"`
 	// Code is the folder that a script or a command needs, when it comes along.
 	Code *CodeRef `json:"code,omitempty"`
+
+	// SweepID and SweepVariant say which variant of which sweep the run is; the
+	// control plane alone sets them.
+	SweepID      string `json:"-"`
+	SweepVariant *int   `json:"-"`
 }
 
 // GitState is the commit that a run was submitted from.

@@ -151,7 +151,7 @@ type request struct {
 // do sends a request and gives its reply when the status says success.
 func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 	if r.id == "" && strings.Contains(r.path, "{id}") {
-		return nil, api.Errorf(api.NotFound, "no run has an empty id")
+		return nil, api.Errorf(api.NotFound, "the id is empty")
 	}
 	place, hc, err := c.connect()
 	if err != nil {

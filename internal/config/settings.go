@@ -41,6 +41,9 @@ const (
 	MaxConcurrent    = "RUN_QUEUE_MAX_CONCURRENT"
 	MaxInteractive   = "RUN_INTERACTIVE_MAX_CONCURRENT"
 	MaxParallelNodes = "MAX_PARALLEL_NODES"
+	MaxSweepRuns     = "MAX_SWEEP_RUNS"
+	MaxSweepParams   = "MAX_SWEEP_PARAMS"
+	MaxSweepDomain   = "MAX_SWEEP_DOMAIN"
 	PayloadCap       = "RUN_EVENT_PAYLOAD_CAP_BYTES"
 	ResponseCap      = "RUN_EVENTS_RESPONSE_CAP_BYTES"
 	BodyCap          = "MAX_RUN_BODY_BYTES"
@@ -76,6 +79,9 @@ func Settings() []Setting {
 		{Name: MaxConcurrent, Kind: Text, Doc: "exceptions by queue key, such as cuda:0=2,cpu=8"},
 		{Name: MaxInteractive, Kind: Number, Default: "2", Min: 1, Doc: "runs at once in the interactive lane"},
 		{Name: MaxParallelNodes, Kind: Number, Default: "4", Min: 1, Doc: "nodes of one graph that execute at once"},
+		{Name: MaxSweepRuns, Kind: Number, Default: "32", Min: 1, Doc: "variants of one sweep"},
+		{Name: MaxSweepParams, Kind: Number, Default: "4", Min: 1, Doc: "params of one sweep"},
+		{Name: MaxSweepDomain, Kind: Number, Default: "32", Min: 1, Doc: "values of one param of a sweep"},
 		{Name: PayloadCap, Kind: Bytes, Default: "131072", Min: -1, Doc: "largest payload of one stored event; 0 or less is no cap"},
 		{Name: ResponseCap, Kind: Bytes, Default: "4194304", Min: 1, Doc: "where a page of events stops"},
 		{Name: BodyCap, Kind: Bytes, Default: "64MiB", Min: 1, Doc: "largest body of a submit"},

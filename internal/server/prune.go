@@ -93,6 +93,13 @@ func (s *server) pruneRows(ctx context.Context) {
 		s.log.Warn("look for rows to prune", "error", err)
 		return
 	}
+	if len(ids) == 0 {
+		return
+	}
+	if err := s.harvest(ctx, ids); err != nil {
+		s.log.Warn("rows are not pruned: sweeps and studies could not keep how their runs ended", "error", err)
+		return
+	}
 	for _, id := range ids {
 		if err := s.store.Delete(ctx, id); err != nil {
 			s.log.Warn("prune row", "run_id", id, "error", err)

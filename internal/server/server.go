@@ -27,10 +27,13 @@ import (
 	"cdui/internal/server/local"
 	"cdui/internal/server/policies"
 	"cdui/internal/server/runs"
+	"cdui/internal/server/studies"
+	"cdui/internal/server/sweeps"
 	"cdui/internal/server/tokens"
 	"cdui/internal/server/workers"
 	"cdui/internal/shimhost"
 	"cdui/internal/store"
+	"cdui/internal/sweep"
 	"cdui/internal/token"
 	"cdui/internal/version"
 	"cdui/internal/warm/stock"
@@ -64,6 +67,8 @@ type Config struct {
 	TLSCert, TLSKey string
 	TLSSelfSigned   bool
 	Retention       Retention
+	// Sweeps bounds what one sweep may be.
+	Sweeps sweep.Limits
 	// Files bounds what runs bring along and leave behind.
 	Files  files.Limits
 	Logger *slog.Logger
@@ -89,6 +94,8 @@ type server struct {
 	policies *policies.Keeper
 	cards    *cards
 	catalog  *catalogs.Source
+	sweeps   *sweeps.Service
+	studies  *studies.Service
 	hub      feed.Hub
 
 	stopOnce   sync.Once
@@ -146,6 +153,7 @@ func Run(ctx context.Context, cfg Config) error {
 	defer s.host.Close()
 	handler := httpapi.New(httpapi.Config{
 		Runs: s.runs, Host: s, Store: s.store, Feed: &s.hub, Workers: s.workers, Tokens: s.tokens, Policies: s.policies, Files: s.files,
+		Sweeps: s.sweeps, Studies: s.studies,
 		Peers: peers{roster: s.workers, ledger: s.store, files: s.files}, TokenHash: token.Hash(secret),
 		AllowedHosts: answersTo(cfg.AllowedHosts, listener.Addr()), Listen: listener.Addr().String(),
 		BodyCap: cfg.BodyCap, ResponseCap: cfg.ResponseCap, Logger: s.log,
@@ -189,9 +197,10 @@ func (s *server) compose(ctx context.Context, folder *folder, tokenHash, url str
 	})
 	s.runs = runs.New(runs.Config{
 		Store: s.store, Executor: s.exec, Workers: s.workers, Limits: s.cfg.Limits, Devices: s.inventory, Catalog: s.Catalog, PayloadCap: s.cfg.PayloadCap,
-		Grace: s.cfg.Grace, Interactive: s.cfg.Interactive, Notify: s.hub.Notify, Logger: s.log,
+		Grace: s.cfg.Grace, Interactive: s.cfg.Interactive, Notify: s.hub.Notify, Ended: s.runEnded, Logger: s.log,
 	})
 	s.policies = policies.New(s.store, s.runs.Board())
+	s.composeFamilies()
 	return nil
 }
 
@@ -206,6 +215,9 @@ func (s *server) serve(ctx context.Context, folder *folder, listener net.Listene
 	defer stop()
 	s.cards.refresh(background)
 	err := s.load(ctx)
+	if err == nil {
+		err = s.sweeps.Load(ctx)
+	}
 	if err != nil {
 		s.closeWorkers(ctx)
 		s.runs.Close()
@@ -213,6 +225,7 @@ func (s *server) serve(ctx context.Context, folder *folder, listener net.Listene
 		return err
 	}
 	wg.Go(func() { s.stock.Run(background) })
+	wg.Go(func() { s.studies.Drive(background) })
 	wg.Go(func() { s.watchCatalog(background) })
 	wg.Go(func() { s.cards.watch(background, s.runs.DevicesChanged) })
 	wg.Go(func() { s.prune(background, folder) })

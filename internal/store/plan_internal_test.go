@@ -29,6 +29,8 @@ func TestReadsUseTheirIndexes(t *testing.T) {
 		activeRuns: "exec_runs_active",
 		page:       "exec_runs_by_status",
 		newest:     "exec_runs_by_time",
+		sweepRuns:  "exec_runs_by_sweep",
+		`SELECT id FROM studies WHERE finished_at IS NULL ORDER BY seq`:                                       "studies_unfinished",
 		`SELECT seq FROM exec_runs r WHERE r.key = ? AND r.key <> ''`:                                         "exec_runs_by_key",
 		`SELECT id FROM exec_runs WHERE id >= ? AND id < ? ORDER BY id LIMIT ?`:                               "sqlite_autoindex_exec_runs",
 		`SELECT first_pos FROM exec_run_event_chunks WHERE run = ? AND first_pos > ? ORDER BY first_pos`:      "PRIMARY KEY",

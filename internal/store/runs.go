@@ -60,6 +60,24 @@ func (s *Store) Run(ctx context.Context, id string) (run.Row, error) {
 	return s.runWhere(ctx, "read run", id, `r.id = ?`, id)
 }
 
+// RunsOf reads the rows of several runs by id; unknown ones are left out.
+func (s *Store) RunsOf(ctx context.Context, ids []string) (map[string]run.Row, error) {
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.query(ctx, `SELECT `+runColumns+` FROM exec_runs r WHERE r.id IN (SELECT value FROM json_each(?))`, string(list))
+	if err != nil {
+		return nil, s.readError("read runs", err)
+	}
+	found, err := s.collectRuns(rows, false)
+	out := make(map[string]run.Row, len(found))
+	for _, r := range found {
+		out[r.ID] = r
+	}
+	return out, s.readError("read runs", err)
+}
+
 // ByKey reads the run that was submitted under an idempotency key.
 func (s *Store) ByKey(ctx context.Context, key string) (run.Row, error) {
 	return s.runWhere(ctx, "read run of key", key, `r.key = ? AND r.key <> ''`, key)

@@ -55,7 +55,7 @@ func (s Spec) Check() error {
 }
 
 // SeedOf is the seed of repetition i; all of its attempts have it.
-func (s Spec) SeedOf(i int) int64 { return (s.Seed + int64(i)) % (run.MaxSeed + 1) }
+func (s Spec) SeedOf(i int) int64 { return run.ChildSeed(s.Seed, i) }
 
 // Key is the idempotency key of an attempt: submitted again it is the same run.
 func Key(study string, repetition, attempt int) string {
@@ -170,4 +170,9 @@ func (s Spec) OutcomeOf(attempts []Attempt, stopped bool) Outcome {
 		return Cancelled
 	}
 	return Failed
+}
+
+// Outcomes lists every outcome.
+func Outcomes() []Outcome {
+	return []Outcome{Waiting, Going, Scored, Failed, OverTime, Lost, Cancelled}
 }

@@ -54,9 +54,9 @@ func FactsOf(row run.Row) Facts {
 func Check(req api.SubmitRequest, m Machines, cat *catalog.Catalog) (Checked, error) {
 	o, err := run.ParseOptions(req.Options)
 	if err != nil {
-		return Checked{}, optionError(err)
+		return Checked{}, OptionError(err)
 	}
-	name, err := cleanName(req.Name)
+	name, err := CleanName(req.Name)
 	if err != nil {
 		return Checked{}, err
 	}
@@ -78,7 +78,10 @@ func Check(req api.SubmitRequest, m Machines, cat *catalog.Catalog) (Checked, er
 	if o.Device == "" {
 		o.Device = settingsDevice(m, o, env.Settings.Device)
 	}
-	c := Checked{Program: program, Row: run.Row{Name: name, Options: o, Graph: raw, RerunOf: req.RerunOf, Likeness: likeness(raw, program)}}
+	c := Checked{Program: program, Row: run.Row{
+		Name: name, Options: o, Graph: raw, RerunOf: req.RerunOf, Likeness: likeness(raw, program),
+		SweepID: req.SweepID, SweepVariant: req.SweepVariant,
+	}}
 	if err := c.place(m); err != nil {
 		return Checked{}, err
 	}
@@ -208,7 +211,9 @@ func noDevice(inv device.Inventory, d string) error {
 		With("device", d).With("offers", inv.Names())
 }
 
-func cleanName(name *string) (string, error) {
+// CleanName is the name that a run, a sweep or a study gets: trimmed, none at
+// all when blank.
+func CleanName(name *string) (string, error) {
 	if name == nil {
 		return "", nil
 	}
@@ -219,7 +224,8 @@ func cleanName(name *string) (string, error) {
 	return n, nil
 }
 
-func optionError(err error) error {
+// OptionError is what is answered to options that make no sense.
+func OptionError(err error) error {
 	e := api.Errorf(api.Invalid, "%v", err)
 	var oe *run.OptionError
 	if errors.As(err, &oe) {

@@ -256,11 +256,11 @@ func TestNamesAndSeeds(t *testing.T) {
 		i    int
 		want string
 	}{{"", 3, ""}, {"lr", 0, "lr #1"}, {long, 9, strings.Repeat("é", 60) + " #10"}} {
-		if got := sweep.ChildName(c.name, c.i); got != c.want || utf8.RuneCountInString(got) > run.MaxNameChars {
+		if got := run.ChildName(c.name, c.i); got != c.want || utf8.RuneCountInString(got) > run.MaxNameChars {
 			t.Errorf("%q", got)
 		}
 	}
-	if a, b := sweep.VariantSeed(4294967295, 0), sweep.VariantSeed(4294967295, 1); a != 4294967295 || b != 0 {
+	if a, b := run.ChildSeed(4294967295, 0), run.ChildSeed(4294967295, 1); a != 4294967295 || b != 0 {
 		t.Errorf("%d %d", a, b)
 	}
 }

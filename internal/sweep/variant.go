@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"cdui/internal/graph/tree"
-	"cdui/internal/run"
 )
 
 func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
@@ -93,16 +91,3 @@ func argText(value json.RawMessage) string {
 	}
 	return string(value)
 }
-
-// ChildName names variant i of a named sweep within the limit of a run's name.
-func ChildName(sweep string, i int) string {
-	if sweep == "" {
-		return ""
-	}
-	suffix := " #" + strconv.Itoa(i+1)
-	letters := []rune(sweep)
-	return string(letters[:min(len(letters), run.MaxNameChars-len(suffix))]) + suffix
-}
-
-// VariantSeed is the seed of variant i.
-func VariantSeed(seed int64, i int) int64 { return (seed + int64(i)) % (run.MaxSeed + 1) }

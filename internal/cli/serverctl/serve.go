@@ -11,6 +11,7 @@ import (
 	"cdui/internal/scheduler"
 	"cdui/internal/server"
 	"cdui/internal/server/files"
+	"cdui/internal/sweep"
 )
 
 // Serve runs a control plane until ctx is over. ready is called once it
@@ -38,6 +39,9 @@ func Serve(ctx context.Context, e *env.Env, dataDir string, vs config.Values, re
 		BodyCap:     vs.Int(config.BodyCap),
 		Grace:       vs.Duration(config.CancelGrace),
 		MaxParallel: int(vs.Int(config.MaxParallelNodes)),
+		Sweeps: sweep.Limits{
+			Runs: int(vs.Int(config.MaxSweepRuns)), Params: int(vs.Int(config.MaxSweepParams)), Domain: int(vs.Int(config.MaxSweepDomain)),
+		},
 		Interactive: int(vs.Int(config.MaxInteractive)),
 		Isolate:     vs.Text(config.Isolate),
 		Python:      vs.Text(config.Python),

@@ -1,10 +1,12 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/invopop/jsonschema"
@@ -52,7 +54,7 @@ func (s *Server) document() (map[string]any, error) {
 			return nil, err
 		}
 		op["responses"] = map[string]any{
-			"200":     ok,
+			strconv.Itoa(cmp.Or(rt.status, http.StatusOK)): ok,
 			"default": map[string]any{"description": "refused or failed", "content": map[string]any{"application/json": map[string]any{"schema": failure}}},
 		}
 		if rt.method != http.MethodGet && !rt.reads {

@@ -46,8 +46,8 @@ type Host interface {
 	Forget(runID string)
 }
 
-// Config is what the API is made of. All fields but Workers, Tokens, Policies, Files, Peers
-// and Logger are required.
+// Config is what the API is made of. All fields but Workers, Tokens, Policies,
+// Sweeps, Studies, Files, Peers and Logger are required.
 type Config struct {
 	Runs  Runs
 	Host  Host
@@ -58,6 +58,9 @@ type Config struct {
 	Tokens  Tokens
 	// Policies keeps what people decide of devices and queues; nil keeps nothing.
 	Policies Policies
+	// Sweeps and Studies are those of the control plane; nil is none.
+	Sweeps  Sweeps
+	Studies Studies
 	// Files keeps what runs bring along and leave; nil takes nothing. Peers
 	// knows the workers that call; nil knows none.
 	Files Files
@@ -242,7 +245,17 @@ func refusal(err error) *api.Error {
 
 // decode reads a JSON body. An empty one leaves v as it is when optional.
 func decode(r *http.Request, v any, optional bool) error {
+	return decodeFrom(r, json.NewDecoder(r.Body), v, optional)
+}
+
+// decodeStrict is decode for a body whose unknown keys are refused.
+func decodeStrict(r *http.Request, v any, optional bool) error {
 	dec := json.NewDecoder(r.Body)
+	dec.DisallowUnknownFields()
+	return decodeFrom(r, dec, v, optional)
+}
+
+func decodeFrom(r *http.Request, dec *json.Decoder, v any, optional bool) error {
 	err := dec.Decode(v)
 	var tooLarge *http.MaxBytesError
 	switch {
