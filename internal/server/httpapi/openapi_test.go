@@ -34,6 +34,7 @@ func TestAnswersFitTheOpenAPIDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	command := `"command":{"argv":["true"],"cwd":"/"}`
+	sweptID, studiedID := w.sweep(), w.study()
 	for _, c := range []struct{ method, path, body, schema string }{
 		{"GET", api.PathHealth, "", "Health"},
 		{"GET", api.PathStatus, "", "ServerStatus"},
@@ -56,6 +57,16 @@ func TestAnswersFitTheOpenAPIDocument(t *testing.T) {
 		{"POST", "/api/runs/" + held + "/release", "", "RunState"},
 		{"POST", "/api/runs/" + running + "/cancel", "", "CancelReply"},
 		{"POST", "/api/runs/" + ended + "/rerun", "", "SubmitReply"},
+		{"POST", api.PathSweeps, sweepBody, "SweepReply"},
+		{"GET", api.PathSweeps, "", "SweepList"},
+		{"GET", "/api/sweeps/" + sweptID, "", "Sweep"},
+		{"POST", "/api/sweeps/" + sweptID + "/rerun", "", "SweepRerunReply"},
+		{"POST", "/api/sweeps/" + sweptID + "/cancel", "", "SweepCancelReply"},
+		{"POST", api.PathStudies, studyBody, "StudyReply"},
+		{"GET", api.PathStudies, "", "StudyList"},
+		{"GET", "/api/studies/" + studiedID, "", "Study"},
+		{"POST", "/api/studies/" + studiedID + "/resume", "{}", "Study"},
+		{"POST", "/api/studies/" + studiedID + "/cancel", "", "Study"},
 		{"GET", "/api/runs/ffff", "", "ErrorBody"},
 	} {
 		_, raw := w.request(c.method, c.path, c.body, api.HeaderToken, secret)

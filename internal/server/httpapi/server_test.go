@@ -29,9 +29,12 @@ import (
 	"cdui/internal/server/httpapi"
 	"cdui/internal/server/runs"
 	"cdui/internal/server/runs/board"
+	"cdui/internal/server/studies"
+	"cdui/internal/server/sweeps"
 	"cdui/internal/server/tokens"
 	"cdui/internal/server/workers"
 	"cdui/internal/store"
+	"cdui/internal/sweep"
 	"cdui/internal/token"
 )
 
@@ -125,7 +128,10 @@ func newSite(t *testing.T) *site {
 	if err := registry.Load(context.Background(), placer{svc.Board(), svc}); err != nil {
 		t.Fatal(err)
 	}
+	swept := sweeps.New(sweeps.Config{Submitter: svc, Ledger: st, Runs: st, Catalog: w.Catalog, Limits: sweep.Limits{Runs: 32, Params: 4, Domain: 32}})
+	studied := studies.New(studies.Config{Submitter: svc, Ledger: st, Runs: st, Sweeps: swept, Catalog: w.Catalog})
 	w.api = httpapi.New(httpapi.Config{
+		Sweeps: swept, Studies: studied,
 		Files: keeper, Peers: w.peers, Workers: registry, Tokens: users,
 		Runs: svc, Host: w, Store: st, Feed: hub, TokenHash: token.Hash(secret), AllowedHosts: []string{"lab.example"},
 		Listen: "127.0.0.1:8000", BodyCap: 1 << 20, ResponseCap: 1 << 20,

@@ -213,6 +213,12 @@ func (s *Service) prepare(ctx context.Context, req api.SubmitRequest, inputs map
 	return e, nil
 }
 
+// Check refuses what Submit would refuse of a submission, and changes nothing.
+func (s *Service) Check(ctx context.Context, req api.SubmitRequest) error {
+	_, err := s.prepare(ctx, req, nil)
+	return err
+}
+
 func inBulk(err error, i, n int) error {
 	var e *api.Error
 	if n > 1 && errors.As(err, &e) {

@@ -166,6 +166,8 @@ func checkOptions(raw json.RawMessage) error {
 		return api.Errorf(api.Invalid, "option \"seed\": every repetition would have the same; give the study a seed").With("option", "seed")
 	case o.Key != "":
 		return api.Errorf(api.Invalid, "option \"key\": it belongs to one run; give the study a key").With("option", "key")
+	case o.Retry != nil:
+		return api.Errorf(api.Invalid, "option \"retry\": a study repeats what gets lost by itself; see max_attempts").With("option", "retry")
 	case o.Lane == submission.Interactive:
 		return api.Errorf(api.Invalid, "option \"lane\": a study queues; leave the interactive lane out").With("option", "lane")
 	}

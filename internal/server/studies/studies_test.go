@@ -18,7 +18,9 @@ import (
 	"cdui/internal/protocol"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
+	"cdui/internal/server/execution"
 	"cdui/internal/server/runs"
+	"cdui/internal/server/runs/board"
 	"cdui/internal/server/studies"
 	"cdui/internal/store"
 	"cdui/internal/study"
@@ -30,10 +32,10 @@ type idle struct {
 	mu       sync.Mutex
 	attempts map[string]int
 	asked    map[string]bool
-	sink     runs.Sink
+	sink     execution.Sink
 }
 
-func (x *idle) Start(_ context.Context, job runs.Job, sink runs.Sink) error {
+func (x *idle) Start(_ context.Context, job execution.Job, sink execution.Sink) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.attempts[job.Row.ID], x.sink = job.Row.Attempt, sink
@@ -41,7 +43,7 @@ func (x *idle) Start(_ context.Context, job runs.Job, sink runs.Sink) error {
 }
 
 // Adopt takes over what an earlier process had started.
-func (x *idle) Adopt(_ context.Context, jobs []runs.Job, sink runs.Sink) error {
+func (x *idle) Adopt(_ context.Context, jobs []execution.Job, sink execution.Sink) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, job := range jobs {
@@ -137,7 +139,7 @@ func (r *rig) open() {
 	if err := r.runs.Load(context.Background()); err != nil {
 		r.t.Fatal(err)
 	}
-	r.runs.SetWorker("box1", runs.WorkerState{Worker: submission.Worker{Devices: []string{"cpu"}}})
+	r.runs.Board().SetWorker("box1", board.Worker{Worker: submission.Worker{Devices: []string{"cpu"}}})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { r.Drive(ctx) })
@@ -172,7 +174,7 @@ func (r *rig) eventually(what string, ok func() bool) {
 // end lets a run end, with a loss if one is given.
 func (r *rig) end(id string, status run.Status, class run.EndClass, loss string) {
 	r.t.Helper()
-	var sink runs.Sink
+	var sink execution.Sink
 	attempt := 0
 	r.eventually("run "+id+" starts", func() bool {
 		r.exec.mu.Lock()

@@ -19,6 +19,8 @@ import (
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
 	"cdui/internal/server/runs"
+	"cdui/internal/server/runs/board"
+	"cdui/internal/server/execution"
 	"cdui/internal/server/sweeps"
 	"cdui/internal/store"
 	"cdui/internal/submission"
@@ -29,16 +31,16 @@ import (
 type idle struct {
 	mu       sync.Mutex
 	attempts map[string]int
-	sink     runs.Sink
+	sink     execution.Sink
 }
 
-func (x *idle) Start(_ context.Context, job runs.Job, sink runs.Sink) error {
+func (x *idle) Start(_ context.Context, job execution.Job, sink execution.Sink) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.attempts[job.Row.ID], x.sink = job.Row.Attempt, sink
 	return nil
 }
-func (x *idle) Adopt(context.Context, []runs.Job, runs.Sink) error { return nil }
+func (x *idle) Adopt(context.Context, []execution.Job, execution.Sink) error { return nil }
 func (x *idle) Cancel(context.Context, string, time.Duration, bool) error {
 	return nil
 }
@@ -98,7 +100,7 @@ func (r *rig) open(cpus int) {
 	if err := r.runs.Load(context.Background()); err != nil {
 		r.t.Fatal(err)
 	}
-	r.runs.SetWorker("box1", runs.WorkerState{Worker: submission.Worker{Devices: []string{"cpu", "cuda:0"}}})
+	r.runs.Board().SetWorker("box1", board.Worker{Worker: submission.Worker{Devices: []string{"cpu", "cuda:0"}}})
 	r.Service = sweeps.New(sweeps.Config{
 		Submitter: refusing{r.runs, r}, Ledger: r.st, Runs: r.st, Catalog: get, Limits: sweep.Limits{Runs: 32, Params: 4, Domain: 32},
 	})
@@ -117,7 +119,7 @@ func (r *rig) close() {
 // end lets a run log its loss, empty for none, and end.
 func (r *rig) end(id string, status run.Status, loss string) {
 	r.t.Helper()
-	var sink runs.Sink
+	var sink execution.Sink
 	attempt := 0
 	for deadline := time.Now().Add(time.Minute); sink == nil && time.Now().Before(deadline); {
 		r.exec.mu.Lock()
