@@ -30,6 +30,8 @@ type EnvSpec struct {
 	Cores, Slots int
 	// CheckpointDir is kept across the attempts of a run.
 	CheckpointDir string
+	// Seed is the run's, nil when it has none.
+	Seed *int64
 	// Params is the JSON object that cdui.params() returns.
 	Params json.RawMessage
 	// Argv starts the child: what it needs to meet its own ranks only depends
@@ -92,6 +94,9 @@ func ChildEnv(base []string, spec EnvSpec) []string {
 	setRendezvous(env, spec.Argv, spec.MasterPort)
 	if spec.CheckpointDir != "" {
 		env["CDUI_CHECKPOINT_DIR"] = spec.CheckpointDir
+	}
+	if spec.Seed != nil {
+		env["CDUI_SEED"] = strconv.FormatInt(*spec.Seed, 10)
 	}
 	if n := len(spec.Params); n > 0 && n <= maxParamsEnv && string(spec.Params) != "null" {
 		env["CDUI_PARAMS"] = string(spec.Params)

@@ -72,6 +72,17 @@ func unfit(code, format string, args ...any) error {
 	return &Unfit{Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
+// seedOf gives the seed in a run's options, nil when there is none.
+func seedOf(options json.RawMessage) *int64 {
+	var o struct {
+		Seed *int64 `json:"seed"`
+	}
+	if json.Unmarshal(options, &o) != nil {
+		return nil // whatever they are, they name no seed
+	}
+	return o.Seed
+}
+
 // Assignment builds what the shim is handed. Errors are *Unfit.
 func (s *Surroundings) Assignment(a *protocol.Assign, f Folders) (protocol.Assignment, error) {
 	out := protocol.Assignment{
@@ -81,7 +92,7 @@ func (s *Surroundings) Assignment(a *protocol.Assign, f Folders) (protocol.Assig
 	}
 	env := pyruntime.EnvSpec{
 		Pass: s.PassEnv, Runtime: s.Runtime, Devices: a.Devices, Cores: s.Cores, Slots: s.share(a.Devices),
-		CheckpointDir: f.Checkpoints, MasterPort: s.Port,
+		CheckpointDir: f.Checkpoints, MasterPort: s.Port, Seed: seedOf(a.Options),
 	}
 	var err error
 	switch {

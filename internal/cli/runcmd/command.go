@@ -172,30 +172,40 @@ func (o *Options) take(args []string, dash int) error {
 	return o.Watch.check()
 }
 
-// Run submits and follows.
-func Run(ctx context.Context, e *env.Env, deps Deps, o *Options) error {
+// Request makes the submit that a command line asks for, and what to call the
+// run. A graph is checked and a folder is sent along; nothing is queued.
+func Request(ctx context.Context, e *env.Env, control Control, o *Options) (api.SubmitRequest, string, error) {
 	found, err := look(ctx, e, o)
 	if err != nil {
-		return err
+		return api.SubmitRequest{}, "", err
 	}
-	control := deps.Control()
 	if found.kind == isGraph {
 		if err := checked(ctx, e, control, o, &found); err != nil {
-			return err
+			return api.SubmitRequest{}, "", err
 		}
 	}
 	if found.after, err = resolveAfter(ctx, control, o.After); err != nil {
-		return err
+		return api.SubmitRequest{}, "", err
 	}
 	body, err := build(o, found)
 	if err != nil {
-		return err
+		return api.SubmitRequest{}, "", err
 	}
 	// What is sent along comes last: nothing that can be seen here is wrong.
 	if err := shipped(ctx, e, control, o, &found); err != nil {
-		return err
+		return api.SubmitRequest{}, "", err
 	}
 	body.Code = found.code
+	return body, found.title, nil
+}
+
+// Run submits and follows.
+func Run(ctx context.Context, e *env.Env, deps Deps, o *Options) error {
+	control := deps.Control()
+	body, title, err := Request(ctx, e, control, o)
+	if err != nil {
+		return err
+	}
 	reply, err := control.Submit(ctx, body)
 	var stopped *env.Interrupted
 	if errors.As(err, &stopped) {
@@ -205,5 +215,5 @@ func Run(ctx context.Context, e *env.Env, deps Deps, o *Options) error {
 	if err != nil {
 		return err
 	}
-	return show(ctx, e, deps, control, reply, found.title, &o.Watch)
+	return show(ctx, e, deps, control, reply, title, &o.Watch)
 }

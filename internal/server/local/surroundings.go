@@ -73,7 +73,7 @@ func (s *Surroundings) Assignment(ctx context.Context, job execution.Job, kept s
 	}
 	env := pyruntime.EnvSpec{
 		Runtime: s.Runtime, Devices: row.Devices, Cores: runtime.NumCPU(), Slots: s.slots(row.Devices),
-		CheckpointDir: filepath.Join(kept, "checkpoints"), MasterPort: port,
+		CheckpointDir: filepath.Join(kept, "checkpoints"), MasterPort: port, Seed: row.Options.Seed,
 	}
 	program, err := s.laidOut(ctx, job, kept)
 	if err != nil {

@@ -61,6 +61,10 @@ func (s *Service) compile(ctx context.Context, req api.StudyRequest) (store.Stud
 	if err != nil {
 		return y, err
 	}
+	if y.Name == "" && base.Name != nil {
+		y.Name = *base.Name
+	}
+	base.Name = nil
 	if err := checkOptions(base.Options); err != nil {
 		return y, err
 	}

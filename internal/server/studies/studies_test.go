@@ -489,10 +489,14 @@ func TestBudgets(t *testing.T) {
 // The best variant of a sweep, and a command, can be repeated.
 func TestWhatIsRepeated(t *testing.T) {
 	r := newRig(t)
-	r.best = api.SubmitRequest{Options: json.RawMessage(`{"command":{"argv":["/bin/train","--lr","0.2"],"cwd":"/"},"tags":["a"]}`)}
+	swept := "lr #4"
+	r.best = api.SubmitRequest{Name: &swept, Options: json.RawMessage(`{"command":{"argv":["/bin/train","--lr","0.2"],"cwd":"/"},"tags":["a"]}`)}
 	req := request(t, `,"sweep_id":"555","options":{"tags":["b"]}`)
-	req.BaseGraph = nil
+	req.BaseGraph, req.Name = nil, nil
 	reply := r.create(req)
+	if reply.Name != swept {
+		t.Errorf("it is called %q", reply.Name)
+	}
 	row, err := r.st.Run(t.Context(), reply.List[2].Attempts[0].RunID)
 	if err != nil || row.Options.Command.Argv[2] != "0.2" || row.Options.Tags[0] != "b" || *row.Options.Seed != 9 {
 		t.Errorf("%+v, %v", row.Options, err)

@@ -138,8 +138,8 @@ func (s *Service) base(o *opened) (base, error) {
 	return b, nil
 }
 
-// Best gives the submit of a sweep's best variant, without a name and a seed,
-// and its index.
+// Best gives the submit of a sweep's best variant, without its seed, the
+// sweep's whole id and the variant's index.
 func (s *Service) Best(ctx context.Context, id string) (api.SubmitRequest, string, int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,6 +169,9 @@ func (s *Service) Best(ctx context.Context, id string) (api.SubmitRequest, strin
 	}
 	req := b.Request
 	req.Graph = made.Graph
+	if name := run.ChildName(o.w.Name, best.Index); name != "" {
+		req.Name = &name
+	}
 	req.Options, err = optionsOf(b.Request.Options, made, nil)
 	return req, o.w.ID, best.Index, err
 }

@@ -205,13 +205,13 @@ func optionsOf(raw json.RawMessage, made sweep.Base, seed *int64) (json.RawMessa
 			return nil, fmt.Errorf("read the options of a sweep: %w", err)
 		}
 	}
+	if options == nil { // they were null
+		options = map[string]json.RawMessage{}
+	}
 	for key, v := range changes {
 		value, err := json.Marshal(v)
 		if err != nil {
 			return nil, fmt.Errorf("write the option %s of a variant: %w", key, err)
-		}
-		if options == nil { // they were null
-			options = map[string]json.RawMessage{}
 		}
 		options[key] = value
 	}

@@ -27,7 +27,8 @@ type File struct {
 	Args, Set []string
 	// Cwd, Python, Venv and Env are those of `cdui run`.
 	Cwd, Python, Venv string
-	Env               []string
+	Env, Files        []string
+	NoFiles           bool
 
 	Name         string
 	Key          string
@@ -48,6 +49,8 @@ type document struct {
 	Python       string            `yaml:"python"`
 	Venv         string            `yaml:"venv"`
 	Env          []string          `yaml:"env"`
+	Files        []string          `yaml:"files"`
+	NoFiles      bool              `yaml:"no_files"`
 	Name         string            `yaml:"name"`
 	Key          string            `yaml:"key"`
 	Method       string            `yaml:"method"`
@@ -142,7 +145,7 @@ func plain(err error) error {
 
 func (d document) file() (File, error) {
 	f := File{
-		Graph: d.Graph, Script: d.Script, Command: d.Command, Args: d.Args, Set: d.Set, Cwd: d.Cwd, Python: d.Python, Venv: d.Venv, Env: d.Env,
+		Graph: d.Graph, Script: d.Script, Command: d.Command, Args: d.Args, Set: d.Set, Cwd: d.Cwd, Python: d.Python, Venv: d.Venv, Env: d.Env, Files: d.Files, NoFiles: d.NoFiles,
 		Name: d.Name, Key: d.Key, SeedVariants: d.SeedVariants, Objective: sweep.Objective(d.Objective),
 		Spec: sweep.Spec{Method: d.Method, Seed: d.Seed, Samples: d.Samples},
 	}

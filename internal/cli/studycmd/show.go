@@ -1,0 +1,332 @@
+package studycmd
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cdui/internal/api"
+	"cdui/internal/cli/env"
+	"cdui/internal/cli/follow"
+	"cdui/internal/cli/phrase"
+	"cdui/internal/cli/text"
+	"cdui/internal/client"
+	"cdui/internal/run"
+	"cdui/internal/study"
+)
+
+func newList(e *env.Env, d Deps) *cobra.Command {
+	var asJSON, quiet bool
+	var limit, offset int
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Short:   "List studies, newest first",
+		Example: `  cdui study ls`,
+		Args:    env.Args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if limit < 1 || limit > 500 {
+				return env.Usagef("--limit must be 1 to 500, not %d", limit)
+			}
+			list, err := d.Client().Studies(cmd.Context(), limit, offset)
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return e.JSON(list)
+			case quiet:
+				for _, y := range list.Studies {
+					e.Print("%s", y.StudyID)
+				}
+				return nil
+			case len(list.Studies) == 0:
+				if e.OutTTY {
+					e.Say("no studies yet; queue one with: cdui study run FILE")
+				}
+				return nil
+			}
+			return table(e, list.Studies).Write(e.Out, e.Style())
+		},
+	}
+	f := cmd.Flags()
+	f.IntVarP(&limit, "limit", "n", 30, "how many, 1 to 500")
+	f.IntVar(&offset, "offset", 0, "how many of the newest to skip")
+	f.BoolVar(&asJSON, "json", false, "print one JSON document")
+	f.BoolVarP(&quiet, "quiet", "q", false, "print ids alone")
+	return cmd
+}
+
+func table(e *env.Env, list []api.StudySummary) *text.Table {
+	t := &text.Table{Columns: []text.Column{
+		{}, {Title: "STUDY"}, {Title: "NAME", Flex: true, Min: 10}, {Title: "STATE"}, {Title: "SCORED", Right: true},
+		{Title: "RESULT", Flex: true, Min: 10, Drop: 1}, {Title: "AGE", Right: true},
+	}}
+	style, now := e.Style(), e.Now()
+	for _, y := range list {
+		mark := status(y)
+		result := text.Dash
+		if len(y.Metrics) > 0 {
+			result = phrase.Clean(y.Metrics[0].Name) + " " + spread(style, y.Metrics[0])
+		}
+		t.Add(
+			text.Cell{Text: style.Mark(mark, false), Colour: text.MarkColour(mark, false)},
+			text.Cell{Text: run.Short(y.StudyID)}, text.Cell{Text: name(y.Name)}, text.Cell{Text: string(y.State)},
+			text.Cell{Text: fmt.Sprintf("%d/%d", y.Counts[study.Scored], y.Repetitions)}, text.Cell{Text: result}, text.Cell{Text: text.Age(now.Sub(y.CreatedAt))},
+		)
+	}
+	return t
+}
+
+func name(s string) string {
+	if s = phrase.Clean(s); s == "" {
+		return text.Dash
+	}
+	return s
+}
+
+// status is the status of a run that a study's state is most like.
+func status(y api.StudySummary) run.Status {
+	switch {
+	case y.State != api.StudyFinished:
+		return run.Running
+	case y.Counts[study.Scored] == y.Repetitions:
+		return run.Succeeded
+	case y.Stopped != study.NotStopped:
+		return run.Cancelled
+	}
+	return run.Failed
+}
+
+// spread is a mean with its standard deviation.
+func spread(s text.Style, m study.Summary) string {
+	between := " ± "
+	if !s.Unicode {
+		between = " +- "
+	}
+	if m.SD == nil {
+		return number(m.Mean)
+	}
+	return number(m.Mean) + between + number(m.SD)
+}
+
+func number(f *float64) string {
+	if f == nil {
+		return text.Dash
+	}
+	return text.Float(*f)
+}
+
+func newShow(e *env.Env, d Deps) *cobra.Command {
+	var asJSON, quiet bool
+	cmd := &cobra.Command{
+		Use:   "show STUDY",
+		Short: "Show what came out of a study",
+		Example: `  cdui study show 81d002
+  cdui study show 81d002 --json | jq '.metrics[] | {name, mean, sd, ci_low, ci_high}'`,
+		Args:              env.Args(1, 1, "one study"),
+		ValidArgsFunction: complete(d),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			y, err := d.Client().Study(cmd.Context(), args[0])
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return e.JSON(y)
+			case quiet:
+				for _, rep := range y.List {
+					for _, a := range rep.Attempts {
+						if a.RunID != "" {
+							e.Print("%s", a.RunID)
+						}
+					}
+				}
+				return nil
+			}
+			return show(e, y)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the runs' ids alone")
+	return cmd
+}
+
+// show prints a study: its metrics, then its repetitions.
+func show(e *env.Env, y api.Study) error {
+	style := e.Style()
+	e.Print("%s", headline(style, y.StudySummary))
+	metrics := &text.Table{Columns: []text.Column{
+		{Title: "METRIC", Flex: true, Min: 8}, {Title: "MEAN", Right: true}, {Title: "SD", Right: true},
+		{Title: fmt.Sprintf("%s%% INTERVAL", text.Float(100*y.Confidence))}, {Title: "MIN", Right: true, Drop: 2}, {Title: "MAX", Right: true, Drop: 2}, {Title: "N", Right: true},
+	}}
+	for _, m := range y.Metrics {
+		n := strconv.Itoa(m.N)
+		if m.Nonfinite > 0 {
+			n += fmt.Sprintf(" + %d not finite", m.Nonfinite)
+		}
+		between := text.Dash
+		if m.CILow != nil && m.CIHigh != nil {
+			between = fmt.Sprintf("%s to %s", number(m.CILow), number(m.CIHigh))
+		}
+		metrics.Add(text.Text(phrase.Clean(m.Name), number(m.Mean), number(m.SD), between, number(m.Min), number(m.Max), n)...)
+	}
+	if len(y.Metrics) > 0 {
+		e.Print("")
+		if err := metrics.Write(e.Out, style); err != nil {
+			return err
+		}
+	}
+	e.Print("")
+	return repetitions(y).Write(e.Out, style)
+}
+
+func repetitions(y api.Study) *text.Table {
+	t := &text.Table{Columns: []text.Column{
+		{Title: "#", Right: true}, {Title: "SEED", Right: true}, {Title: "OUTCOME"}, {Title: "TRY", Right: true},
+		{Title: "RUN"}, {Title: "WHERE", Drop: 2}, {Title: "STATUS", Flex: true, Min: 9, Drop: 3},
+	}}
+	for _, rep := range y.List {
+		n, seed, outcome := strconv.Itoa(rep.Index+1), strconv.FormatInt(rep.Seed, 10), strings.ReplaceAll(string(rep.Outcome), "_", " ")
+		if len(rep.Attempts) == 0 {
+			t.Add(text.Text(n, seed, outcome)...)
+		}
+		for _, a := range rep.Attempts {
+			t.Add(text.Text(n, seed, outcome, strconv.Itoa(a.Attempt), run.Short(a.RunID), where(a), attempt(a))...)
+			n, seed, outcome = "", "", ""
+		}
+	}
+	return t
+}
+
+func where(a api.StudyAttempt) string {
+	return phrase.Where(run.Row{WorkerID: a.WorkerID, Devices: a.Devices, QueueKey: a.QueueKey})
+}
+
+// attempt says how an attempt stands, and why.
+func attempt(a api.StudyAttempt) string {
+	is := string(a.Status)
+	if is == "" {
+		is = "refused"
+	}
+	if a.Lost {
+		is += ", lost"
+	}
+	if a.Stopped != study.NotStopped && a.Stopped != study.ByCancel {
+		is += ", " + string(a.Stopped)
+	}
+	if why := phrase.Clean(a.Error); why != "" {
+		is += ": " + why
+	}
+	return is
+}
+
+// headline is a study in one line.
+func headline(style text.Style, y api.StudySummary) string {
+	mark := status(y)
+	parts := []string{fmt.Sprintf("%s study %s  %s  %s", style.PaintedMark(mark, false), run.Short(y.StudyID), name(y.Name), y.State)}
+	var counts []string
+	for _, o := range study.Outcomes() {
+		if n := y.Counts[o]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(string(o), "_", " ")))
+		}
+	}
+	parts = append(parts, strings.Join(counts, ", "), "ran "+text.Duration(time.Duration(y.ActiveSeconds*float64(time.Second))))
+	if y.Stopped != study.NotStopped {
+		parts = append(parts, "stopped: "+string(y.Stopped))
+	}
+	if y.SweepID != "" && y.SweepVariant != nil {
+		parts = append(parts, fmt.Sprintf("of sweep %s #%d", run.Short(y.SweepID), *y.SweepVariant+1))
+	}
+	return strings.Join(parts, "   ")
+}
+
+func newWait(e *env.Env, d Deps) *cobra.Command {
+	var timeout env.Duration
+	var asJSON, quiet bool
+	cmd := &cobra.Command{
+		Use:   "wait STUDY",
+		Short: "Wait until a study has ended",
+		Long: `Wait until a study has ended. The exit code is 0 when every repetition was scored,
+else 1, and 124 when --timeout is over.`,
+		Example:           `  cdui study wait 81d002 --timeout 2h`,
+		Args:              env.Args(1, 1, "one study"),
+		ValidArgsFunction: complete(d),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c := d.Client()
+			y, err := c.Study(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			err = wait(cmd.Context(), e, c, y.StudyID, time.Duration(timeout), asJSON || quiet)
+			if !asJSON {
+				return err
+			}
+			if y, showErr := c.Study(cmd.Context(), y.StudyID); showErr == nil {
+				if jsonErr := e.JSON(y); jsonErr != nil {
+					return jsonErr
+				}
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.Var(&timeout, "timeout", "give up after this time, with exit code 124")
+	f.BoolVar(&asJSON, "json", false, "print the study as one JSON document at the end")
+	f.BoolVarP(&quiet, "quiet", "q", false, "print nothing")
+	return cmd
+}
+
+// wait waits for a study, says which attempts have ended, and prints what came
+// out at the end.
+func wait(ctx context.Context, e *env.Env, c *client.Client, id string, timeout time.Duration, quiet bool) error {
+	short := run.Short(id)
+	watched := follow.Watched{
+		What: "study " + short, Again: "cdui study wait " + short, Stop: "cdui study cancel " + short, Timeout: timeout, Quiet: quiet,
+	}
+	told := map[[2]int]bool{}
+	var last api.Study
+	err := watched.Until(ctx, e, func(ctx context.Context) (bool, error) {
+		y, err := c.Study(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		last = y
+		if !quiet {
+			tell(e, y, told)
+		}
+		return y.State == api.StudyFinished, nil
+	})
+	if err != nil {
+		return err
+	}
+	if !quiet {
+		if err := show(e, last); err != nil {
+			return err
+		}
+	}
+	if last.Counts[study.Scored] != last.Repetitions {
+		return env.Failed("")
+	}
+	return nil
+}
+
+// tell says once of each attempt that it has ended.
+func tell(e *env.Env, y api.Study, told map[[2]int]bool) {
+	style := e.ErrStyle()
+	for _, rep := range y.List {
+		for _, a := range rep.Attempts {
+			at := [2]int{rep.Index, a.Attempt}
+			if a.Void || a.Status.Active() || told[at] {
+				continue
+			}
+			told[at] = true
+			which := fmt.Sprintf("#%d", rep.Index+1)
+			if a.Attempt > 1 {
+				which += fmt.Sprintf(", try %d", a.Attempt)
+			}
+			e.Say("%s %s  seed %d  %s", style.PaintedMark(a.Status, false), which, rep.Seed, attempt(a))
+		}
+	}
+}
