@@ -91,8 +91,8 @@ func TestChildEnv(t *testing.T) {
 		},
 		{
 			name: "what cdui tells its own package",
-			spec: pyruntime.EnvSpec{CheckpointDir: "/c", Params: json.RawMessage(`{"lr":1}`)},
-			want: []string{"CDUI_CHECKPOINT_DIR=/c", `CDUI_PARAMS={"lr":1}`},
+			spec: pyruntime.EnvSpec{CheckpointDir: "/c", Params: json.RawMessage(`{"lr":1}`), Seed: new(int64)},
+			want: []string{"CDUI_CHECKPOINT_DIR=/c", `CDUI_PARAMS={"lr":1}`, "CDUI_SEED=0"},
 		},
 		{
 			name: "params too large for a variable",

@@ -147,6 +147,9 @@ func TestAGraph(t *testing.T) {
 		if v, _ := variable(a.Env, "CUDA_VISIBLE_DEVICES"); v != "3" {
 			t.Errorf("%s: CUDA_VISIBLE_DEVICES is %q", c.name, v)
 		}
+		if v, _ := variable(a.Env, "CDUI_SEED"); v != "4" {
+			t.Errorf("%s: CDUI_SEED is %q", c.name, v)
+		}
 	}
 }
 

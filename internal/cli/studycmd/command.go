@@ -20,6 +20,7 @@ type Deps struct {
 
 // New makes `cdui study`.
 func New(e *env.Env, d Deps) *cobra.Command {
+	o := &listOptions{}
 	cmd := &cobra.Command{
 		Use:   "study",
 		Short: "Repeat a run with other seeds, and say how sure its metrics are",
@@ -29,8 +30,12 @@ its end: a repetition that gets lost with its worker is repeated and not scored.
 		Example: `  cdui study run train.json --repetitions 5
   cdui study run --sweep 3f1c9a -n 10       # its best variant
   cdui study show 81d002`,
+		Args: env.UnknownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd.Context(), e, d, o) },
 	}
-	return env.Group(cmd, NewRun(e, d, nil), newList(e, d), newShow(e, d), newWait(e, d), newCancel(e, d), newResume(e, d))
+	o.flags(cmd.Flags())
+	cmd.AddCommand(NewRun(e, d, nil), newList(e, d), newShow(e, d), newWait(e, d), newCancel(e, d), newResume(e, d))
+	return cmd
 }
 
 // complete offers the ids of studies to the shell.

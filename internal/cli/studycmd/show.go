@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
@@ -19,44 +20,57 @@ import (
 	"cdui/internal/study"
 )
 
+// listOptions is what a list is asked.
+type listOptions struct {
+	limit, offset int
+	json, quiet   bool
+}
+
+func (o *listOptions) flags(f *pflag.FlagSet) {
+	f.IntVarP(&o.limit, "limit", "n", 30, "how many, 1 to 500")
+	f.IntVar(&o.offset, "offset", 0, "how many of the newest to skip")
+	f.BoolVar(&o.json, "json", false, "print one JSON document")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print ids alone")
+}
+
 func newList(e *env.Env, d Deps) *cobra.Command {
-	var asJSON, quiet bool
-	var limit, offset int
+	o := &listOptions{}
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Short:   "List studies, newest first",
 		Example: `  cdui study ls`,
 		Args:    env.Args(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if limit < 1 || limit > 500 {
-				return env.Usagef("--limit must be 1 to 500, not %d", limit)
-			}
-			list, err := d.Client().Studies(cmd.Context(), limit, offset)
-			switch {
-			case err != nil:
-				return err
-			case asJSON:
-				return e.JSON(list)
-			case quiet:
-				for _, y := range list.Studies {
-					e.Print("%s", y.StudyID)
-				}
-				return nil
-			case len(list.Studies) == 0:
-				if e.OutTTY {
-					e.Say("no studies yet; queue one with: cdui study run FILE")
-				}
-				return nil
-			}
-			return table(e, list.Studies).Write(e.Out, e.Style())
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return list(cmd.Context(), e, d, o) },
 	}
-	f := cmd.Flags()
-	f.IntVarP(&limit, "limit", "n", 30, "how many, 1 to 500")
-	f.IntVar(&offset, "offset", 0, "how many of the newest to skip")
-	f.BoolVar(&asJSON, "json", false, "print one JSON document")
-	f.BoolVarP(&quiet, "quiet", "q", false, "print ids alone")
+	o.flags(cmd.Flags())
 	return cmd
+}
+
+func list(ctx context.Context, e *env.Env, d Deps, o *listOptions) error {
+	switch {
+	case o.limit < 1 || o.limit > 500:
+		return env.Usagef("--limit must be 1 to 500, not %d", o.limit)
+	case o.offset < 0:
+		return env.Usagef("--offset must be 0 or more, not %d", o.offset)
+	}
+	found, err := d.Client().Studies(ctx, o.limit, o.offset)
+	switch {
+	case err != nil:
+		return err
+	case o.json:
+		return e.JSON(found)
+	case o.quiet:
+		for _, x := range found.Studies {
+			e.Print("%s", x.StudyID)
+		}
+		return nil
+	case len(found.Studies) == 0:
+		if e.OutTTY {
+			e.Say("no studies yet; queue one with: cdui study run FILE")
+		}
+		return nil
+	}
+	return table(e, found.Studies).Write(e.Out, e.Style())
 }
 
 func table(e *env.Env, list []api.StudySummary) *text.Table {
@@ -222,10 +236,10 @@ func attempt(a api.StudyAttempt) string {
 	return is
 }
 
-// headline is a study in one line.
+// headline is a study in a line, or in as many as it takes.
 func headline(style text.Style, y api.StudySummary) string {
 	mark := status(y)
-	parts := []string{fmt.Sprintf("%s study %s  %s  %s", style.PaintedMark(mark, false), run.Short(y.StudyID), name(y.Name), y.State)}
+	parts := []string{fmt.Sprintf("study %s  %s  %s", run.Short(y.StudyID), name(y.Name), y.State)}
 	var counts []string
 	for _, o := range study.Outcomes() {
 		if n := y.Counts[o]; n > 0 {
@@ -239,7 +253,7 @@ func headline(style text.Style, y api.StudySummary) string {
 	if y.SweepID != "" && y.SweepVariant != nil {
 		parts = append(parts, fmt.Sprintf("of sweep %s #%d", run.Short(y.SweepID), *y.SweepVariant+1))
 	}
-	return strings.Join(parts, "   ")
+	return text.Marked(style, style.PaintedMark(mark, false), parts)
 }
 
 func newWait(e *env.Env, d Deps) *cobra.Command {

@@ -20,6 +20,7 @@ type Deps struct {
 
 // New makes `cdui sweep`.
 func New(e *env.Env, d Deps) *cobra.Command {
+	o := &listOptions{}
 	cmd := &cobra.Command{
 		Use:   "sweep",
 		Short: "Try combinations of values and rank what comes out",
@@ -28,8 +29,12 @@ by the last value of one metric. What to try stands in a file, in YAML or JSON.`
 		Example: `  cdui sweep run lr.yaml
   cdui sweep show 3f1c9a
   cdui sweep rerun --failed 3f1c9a`,
+		Args: env.UnknownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd.Context(), e, d, o) },
 	}
-	return env.Group(cmd, NewRun(e, d, nil), newList(e, d), newShow(e, d), newWait(e, d), newCancel(e, d), newRerun(e, d))
+	o.flags(cmd.Flags())
+	cmd.AddCommand(NewRun(e, d, nil), newList(e, d), newShow(e, d), newWait(e, d), newCancel(e, d), newRerun(e, d))
+	return cmd
 }
 
 // complete offers the ids of sweeps to the shell.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
@@ -20,45 +21,58 @@ import (
 	"cdui/internal/sweep"
 )
 
+// listOptions is what a list is asked.
+type listOptions struct {
+	limit, offset int
+	json, quiet   bool
+}
+
+func (o *listOptions) flags(f *pflag.FlagSet) {
+	f.IntVarP(&o.limit, "limit", "n", 30, "how many, 1 to 500")
+	f.IntVar(&o.offset, "offset", 0, "how many of the newest to skip")
+	f.BoolVar(&o.json, "json", false, "print one JSON document")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print ids alone")
+}
+
 func newList(e *env.Env, d Deps) *cobra.Command {
-	var asJSON, quiet bool
-	var limit, offset int
+	o := &listOptions{}
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List sweeps, newest first",
 		Example: `  cdui sweep ls
   cdui sweep ls --json | jq '.sweeps[] | select(.state == "running").sweep_id'`,
 		Args: env.Args(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if limit < 1 || limit > 500 {
-				return env.Usagef("--limit must be 1 to 500, not %d", limit)
-			}
-			list, err := d.Client().Sweeps(cmd.Context(), limit, offset)
-			switch {
-			case err != nil:
-				return err
-			case asJSON:
-				return e.JSON(list)
-			case quiet:
-				for _, w := range list.Sweeps {
-					e.Print("%s", w.SweepID)
-				}
-				return nil
-			case len(list.Sweeps) == 0:
-				if e.OutTTY {
-					e.Say("no sweeps yet; queue one with: cdui sweep run FILE")
-				}
-				return nil
-			}
-			return table(e, list.Sweeps).Write(e.Out, e.Style())
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd.Context(), e, d, o) },
 	}
-	f := cmd.Flags()
-	f.IntVarP(&limit, "limit", "n", 30, "how many, 1 to 500")
-	f.IntVar(&offset, "offset", 0, "how many of the newest to skip")
-	f.BoolVar(&asJSON, "json", false, "print one JSON document")
-	f.BoolVarP(&quiet, "quiet", "q", false, "print ids alone")
+	o.flags(cmd.Flags())
 	return cmd
+}
+
+func list(ctx context.Context, e *env.Env, d Deps, o *listOptions) error {
+	switch {
+	case o.limit < 1 || o.limit > 500:
+		return env.Usagef("--limit must be 1 to 500, not %d", o.limit)
+	case o.offset < 0:
+		return env.Usagef("--offset must be 0 or more, not %d", o.offset)
+	}
+	found, err := d.Client().Sweeps(ctx, o.limit, o.offset)
+	switch {
+	case err != nil:
+		return err
+	case o.json:
+		return e.JSON(found)
+	case o.quiet:
+		for _, x := range found.Sweeps {
+			e.Print("%s", x.SweepID)
+		}
+		return nil
+	case len(found.Sweeps) == 0:
+		if e.OutTTY {
+			e.Say("no sweeps yet; queue one with: cdui sweep run FILE")
+		}
+		return nil
+	}
+	return table(e, found.Sweeps).Write(e.Out, e.Style())
 }
 
 func table(e *env.Env, list []api.SweepSummary) *text.Table {
@@ -219,14 +233,14 @@ func where(v api.SweepVariant) string {
 	return phrase.Where(run.Row{WorkerID: v.WorkerID, Devices: v.Devices, QueueKey: v.QueueKey})
 }
 
-// headline is a sweep in one line.
+// headline is a sweep in a line, or in as many as it takes.
 func headline(style text.Style, w api.SweepSummary) string {
 	mark := status(w)
-	parts := []string{fmt.Sprintf("%s sweep %s  %s  %s", style.PaintedMark(mark, false), run.Short(w.SweepID), name(w.Name), w.State), counts(w.Counts)}
+	parts := []string{fmt.Sprintf("sweep %s  %s  %s", run.Short(w.SweepID), name(w.Name), w.State), counts(w.Counts)}
 	if w.Best != nil {
 		parts = append(parts, "best "+best(w))
 	}
-	return strings.Join(parts, "   ")
+	return text.Marked(style, style.PaintedMark(mark, false), parts)
 }
 
 // counts says how many variants are in which status.

@@ -186,3 +186,27 @@ func Wrap(text string, cells int) []string {
 	}
 	return lines
 }
+
+// Marked puts parts behind a mark, in as many lines as the style's width takes;
+// a part goes into the next line as a whole where it can.
+func Marked(s Style, mark string, parts []string) string {
+	const between = "   "
+	room := 0
+	if s.Width > 0 {
+		room = max(1, s.Width-2)
+	}
+	var lines []string
+	for _, p := range parts {
+		last := len(lines) - 1
+		if last >= 0 && (room == 0 || Cells(lines[last])+len(between)+Cells(p) <= room) {
+			lines[last] += between + p
+			continue
+		}
+		if room > 0 && Cells(p) > room {
+			lines = append(lines, Wrap(p, room)...)
+		} else {
+			lines = append(lines, p)
+		}
+	}
+	return mark + " " + strings.Join(lines, "\n  ")
+}

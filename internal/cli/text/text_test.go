@@ -216,3 +216,16 @@ func TestChartTakesAnyNumbers(t *testing.T) {
 		}
 	})
 }
+
+func TestMarkedPartsFillLines(t *testing.T) {
+	parts := []string{"run 3f1c  digits", "2 done", "a reason of many words"}
+	for width, want := range map[int]string{
+		0:  "* run 3f1c  digits   2 done   a reason of many words",
+		30: "* run 3f1c  digits   2 done\n  a reason of many words",
+		18: "* run 3f1c  digits\n  2 done\n  a reason of many\n  words",
+	} {
+		if got := text.Marked(text.Style{Width: width}, "*", parts); got != want {
+			t.Errorf("%d: %q, want %q", width, got, want)
+		}
+	}
+}
