@@ -219,7 +219,6 @@ func aim(ro *runcmd.Options, options map[string]json.RawMessage) error {
 	if !ok {
 		return nil
 	}
-	delete(options, "target")
 	var target struct {
 		Worker  string   `json:"worker"`
 		Devices []string `json:"devices"`
@@ -236,13 +235,25 @@ func aim(ro *runcmd.Options, options map[string]json.RawMessage) error {
 	return nil
 }
 
-// merge puts options over those of the file.
+// merge puts options over those of the file, and their target over its target.
 func merge(options map[string]json.RawMessage, over json.RawMessage) (json.RawMessage, error) {
 	all := map[string]json.RawMessage{}
 	maps.Copy(all, options)
 	if len(over) > 0 {
 		if err := json.Unmarshal(over, &all); err != nil {
 			return nil, fmt.Errorf("read options: %w", err)
+		}
+	}
+	if under := options["target"]; under != nil {
+		target := map[string]json.RawMessage{}
+		for _, raw := range []json.RawMessage{under, all["target"]} {
+			if err := json.Unmarshal(raw, &target); err != nil {
+				return nil, fmt.Errorf("read the target: %w", err)
+			}
+		}
+		var err error
+		if all["target"], err = json.Marshal(target); err != nil {
+			return nil, fmt.Errorf("write the target: %w", err)
 		}
 	}
 	if len(all) == 0 {

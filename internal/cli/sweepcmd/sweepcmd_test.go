@@ -152,14 +152,14 @@ func TestAFileBecomesARequest(t *testing.T) {
 	t.Parallel()
 	const params = "params:\n- {node: optimizer, param: lr, values: [1, 2]}\nobjective: {metric: loss, direction: minimize}\n"
 	e := clitest.New(t, 0)
-	folder(t, e, map[string]string{"sub/net.json": graphFile, "sub/lr.yaml": "graph: net.json\nname: from file\nkey: k\noptions: {tags: [a], device: cpu, target: {worker: any, devices: [cpu]}}\n" + params})
+	folder(t, e, map[string]string{"sub/net.json": graphFile, "sub/lr.yaml": "graph: net.json\nname: from file\nkey: k\noptions: {tags: [a], device: cpu, target: {worker: any, devices: [cpu], memory_gib: 2}}\n" + params})
 	c := control(t, e, nil)
 	if err := execute(t, e, "run", "sub/lr.yaml", "-d", "--name", "mine", "--worker", "box1"); err != nil {
 		t.Fatal(err)
 	}
 	req := body(t, c)
 	if *req.Name != "mine" || req.Key != "k" || req.SweepSpec.Params[0].NodeID != "optimizer" || string(req.BaseGraph) != graphFile || req.Cwd != e.Dir ||
-		string(req.Options) != `{"device":"cpu","tags":["a"],"target":{"worker":"box1","devices":["cpu"]}}` {
+		string(req.Options) != `{"device":"cpu","tags":["a"],"target":{"devices":["cpu"],"memory_gib":2,"worker":"box1"}}` {
 		t.Errorf("%+v %s", req, req.Options)
 	}
 	if got := e.Stdout.String(); got != "sweep 686a314c  lr: 3 variants of 9 combinations\n" {

@@ -175,14 +175,8 @@ func (s *Service) insert(ctx context.Context, entries []*entry, fresh []int) err
 	for k, i := range fresh {
 		changes[k] = store.Change{Insert: &entries[i].row}
 	}
-	results, err := s.cfg.Store.Apply(ctx, changes...)
-	if err != nil {
-		return err
-	}
-	for k, i := range fresh {
-		entries[i].row.Seq = results[k].Seq
-	}
-	return nil
+	_, err := s.cfg.Store.Apply(ctx, changes...) // it numbers the rows
+	return err
 }
 
 func (s *Service) reply(e *entry) api.SubmitReply {
