@@ -166,8 +166,12 @@ func TestAStoppedStudyStartsNothing(t *testing.T) {
 // Proves SWP-09: a resume gives nothing to what is scored or goes on.
 func TestWhoIsWanting(t *testing.T) {
 	got := study.Wanting([][]study.Attempt{
-		{attempt(1, run.Succeeded, 0, 1)}, {attempt(1, run.Interrupted, 0, 1), attempt(2, run.Running, 2, -1)},
-		{attempt(1, run.Failed, 0, 1)}, {attempt(1, run.Cancelled, 0, 1)}, nil, {attempt(1, run.Queued, -1, -1)},
+		{attempt(1, run.Succeeded, 0, 1)},
+		{attempt(1, run.Interrupted, 0, 1), attempt(2, run.Running, 2, -1)},
+		{attempt(1, run.Failed, 0, 1)},
+		{attempt(1, run.Cancelled, 0, 1)},
+		nil,
+		{attempt(1, run.Queued, -1, -1)},
 		{attempt(1, run.Interrupted, 0, 1), attempt(2, run.Interrupted, 0, 1)},
 	})
 	if !slices.Equal(got, []int{2, 3, 4, 6}) {

@@ -31,7 +31,7 @@ const base = `{"nodes":[
 
 var limits = sweep.Limits{Runs: 32, Params: 4, Domain: 32}
 
-//nolint:gochecknoglobals // read once
+// builtin is read once.
 var builtin = sync.OnceValues(catalog.Builtin)
 
 func lab(tb testing.TB) *catalog.Catalog {
@@ -43,8 +43,10 @@ func lab(tb testing.TB) *catalog.Catalog {
 	c, problems := c.With([]catalog.Definition{{
 		NodeName: "Chat",
 		Params: []catalog.Param{
-			{Name: "key", ParamType: catalog.ParamSecret}, {Name: "on", ParamType: catalog.ParamBool},
-			{Name: "mode", ParamType: catalog.ParamSelect, Options: []string{"fast", "slow"}}, {Name: "text", ParamType: catalog.ParamString},
+			{Name: "key", ParamType: catalog.ParamSecret},
+			{Name: "on", ParamType: catalog.ParamBool},
+			{Name: "mode", ParamType: catalog.ParamSelect, Options: []string{"fast", "slow"}},
+			{Name: "text", ParamType: catalog.ParamString},
 			{Name: "file", ParamType: catalog.ParamDataFile},
 		},
 	}}, nil)
@@ -316,8 +318,14 @@ func number(v string) *run.Last {
 // Proves F.1: failed runs rank too, running ones don't, ties go by index, NaN is worst.
 func TestRanks(t *testing.T) {
 	results := []sweep.Result{
-		{0, run.Succeeded, number("0.5")}, {1, run.Failed, number("0.25")}, {2, run.Succeeded, number("nan")}, {3, run.Succeeded, nil},
-		{4, run.Running, number("0.1")}, {5, run.Succeeded, number("0.5")}, {6, sweep.Missing, nil}, {7, run.Succeeded, number("inf")},
+		{0, run.Succeeded, number("0.5")},
+		{1, run.Failed, number("0.25")},
+		{2, run.Succeeded, number("nan")},
+		{3, run.Succeeded, nil},
+		{4, run.Running, number("0.1")},
+		{5, run.Succeeded, number("0.5")},
+		{6, sweep.Missing, nil},
+		{7, run.Succeeded, number("inf")},
 	}
 	for direction, want := range map[string][]int{sweep.Minimize: {1, 0, 5, 7, 2, 3, 4, 6}, sweep.Maximize: {7, 0, 5, 1, 2, 3, 4, 6}} {
 		ranks, order := sweep.Rank(results, direction)

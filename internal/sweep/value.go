@@ -217,10 +217,10 @@ func (r Range) bounds(whole bool, most int) (low, high float64, err error) {
 
 // at gives value i of n; the ends are exact.
 func (r Range) at(low, high float64, i, n int) float64 {
-	switch {
-	case i == 0:
+	switch i {
+	case 0:
 		return low
-	case i == n-1:
+	case n - 1:
 		return high
 	}
 	share := float64(i) / float64(n-1)

@@ -75,8 +75,13 @@ func list(ctx context.Context, e *env.Env, d Deps, o *listOptions) error {
 
 func table(e *env.Env, list []api.StudySummary) *text.Table {
 	t := &text.Table{Columns: []text.Column{
-		{}, {Title: "STUDY"}, {Title: "NAME", Flex: true, Min: 10}, {Title: "STATE"}, {Title: "SCORED", Right: true},
-		{Title: "RESULT", Flex: true, Min: 10, Drop: 1}, {Title: "AGE", Right: true},
+		{},
+		{Title: "STUDY"},
+		{Title: "NAME", Flex: true, Min: 10},
+		{Title: "STATE"},
+		{Title: "SCORED", Right: true},
+		{Title: "RESULT", Flex: true, Min: 10, Drop: 1},
+		{Title: "AGE", Right: true},
 	}}
 	style, now := e.Style(), e.Now()
 	for _, y := range list {
@@ -172,8 +177,13 @@ func show(e *env.Env, y api.Study) error {
 	style := e.Style()
 	e.Print("%s", headline(style, y.StudySummary))
 	metrics := &text.Table{Columns: []text.Column{
-		{Title: "METRIC", Flex: true, Min: 8}, {Title: "MEAN", Right: true}, {Title: "SD", Right: true},
-		{Title: fmt.Sprintf("%s%% INTERVAL", text.Float(100*y.Confidence))}, {Title: "MIN", Right: true, Drop: 2}, {Title: "MAX", Right: true, Drop: 2}, {Title: "N", Right: true},
+		{Title: "METRIC", Flex: true, Min: 8},
+		{Title: "MEAN", Right: true},
+		{Title: "SD", Right: true},
+		{Title: fmt.Sprintf("%s%% INTERVAL", text.Float(100*y.Confidence))},
+		{Title: "MIN", Right: true, Drop: 2},
+		{Title: "MAX", Right: true, Drop: 2},
+		{Title: "N", Right: true},
 	}}
 	for _, m := range y.Metrics {
 		n := strconv.Itoa(m.N)
@@ -198,8 +208,13 @@ func show(e *env.Env, y api.Study) error {
 
 func repetitions(y api.Study) *text.Table {
 	t := &text.Table{Columns: []text.Column{
-		{Title: "#", Right: true}, {Title: "SEED", Right: true}, {Title: "OUTCOME"}, {Title: "TRY", Right: true},
-		{Title: "RUN"}, {Title: "WHERE", Drop: 2}, {Title: "STATUS", Flex: true, Min: 9, Drop: 3},
+		{Title: "#", Right: true},
+		{Title: "SEED", Right: true},
+		{Title: "OUTCOME"},
+		{Title: "TRY", Right: true},
+		{Title: "RUN"},
+		{Title: "WHERE", Drop: 2},
+		{Title: "STATUS", Flex: true, Min: 9, Drop: 3},
 	}}
 	for _, rep := range y.List {
 		n, seed, outcome := strconv.Itoa(rep.Index+1), strconv.FormatInt(rep.Seed, 10), strings.ReplaceAll(string(rep.Outcome), "_", " ")

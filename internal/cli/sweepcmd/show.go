@@ -77,8 +77,13 @@ func list(ctx context.Context, e *env.Env, d Deps, o *listOptions) error {
 
 func table(e *env.Env, list []api.SweepSummary) *text.Table {
 	t := &text.Table{Columns: []text.Column{
-		{}, {Title: "SWEEP"}, {Title: "NAME", Flex: true, Min: 10}, {Title: "STATE"}, {Title: "DONE", Right: true},
-		{Title: "BEST", Flex: true, Min: 10, Drop: 1}, {Title: "AGE", Right: true},
+		{},
+		{Title: "SWEEP"},
+		{Title: "NAME", Flex: true, Min: 10},
+		{Title: "STATE"},
+		{Title: "DONE", Right: true},
+		{Title: "BEST", Flex: true, Min: 10, Drop: 1},
+		{Title: "AGE", Right: true},
 	}}
 	style, now := e.Style(), e.Now()
 	for _, w := range list {

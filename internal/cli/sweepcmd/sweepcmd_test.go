@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -125,9 +126,7 @@ func control(t *testing.T, e *clitest.Env, more map[string]clitest.Reply) *clite
 			SweepID: clitest.ID("686a314c"), Name: "lr", State: sweep.Running, TotalCombinations: 9, Variants: make([]api.SweepChild, 3),
 		}},
 	}
-	for k, v := range more {
-		replies[k] = v
-	}
+	maps.Copy(replies, more)
 	return e.Serve(t, replies)
 }
 

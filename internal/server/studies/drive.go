@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"cdui/internal/api"
@@ -26,8 +27,8 @@ func (s *Service) advance(ctx context.Context, o *opened) error {
 			return err
 		}
 	}
-	for k := len(d.Cancel) - 1; k >= 0; k-- { // those that wait come last and go first
-		if _, err := s.cfg.Submitter.Cancel(ctx, d.Cancel[k].RunID, -1, false); err != nil {
+	for _, order := range slices.Backward(d.Cancel) { // those that wait come last and go first
+		if _, err := s.cfg.Submitter.Cancel(ctx, order.RunID, -1, false); err != nil {
 			return err
 		}
 	}
@@ -88,14 +89,7 @@ func (s *Service) start(ctx context.Context, o *opened, starts []study.Start) er
 // final tells whether what was refused would be refused again.
 func final(err error) bool {
 	var e *api.Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	switch e.Code {
-	case api.Invalid, api.Unreadable, api.TooLarge, api.NotFound:
-		return true
-	}
-	return false
+	return errors.As(err, &e) && slices.Contains([]api.Code{api.Invalid, api.Unreadable, api.TooLarge, api.NotFound}, e.Code)
 }
 
 // request makes the submit of an attempt.

@@ -107,7 +107,7 @@ func (r *rig) Best(context.Context, string) (api.SubmitRequest, string, int, err
 	return r.best, strings.Repeat("5", 32), 3, nil
 }
 
-//nolint:gochecknoglobals // read once
+// builtin is read once.
 var builtin = sync.OnceValues(catalog.Builtin)
 
 func newRig(t *testing.T) *rig {
@@ -162,12 +162,14 @@ func (r *rig) restart() {
 
 func (r *rig) eventually(what string, ok func() bool) {
 	r.t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline, tick := time.After(time.Minute), time.NewTicker(time.Millisecond)
+	defer tick.Stop()
 	for !ok() {
-		if time.Now().After(deadline) {
+		select {
+		case <-deadline:
 			r.t.Fatalf("not within a minute: %s", what)
+		case <-tick.C:
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 

@@ -18,9 +18,9 @@ import (
 	"cdui/internal/protocol"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
+	"cdui/internal/server/execution"
 	"cdui/internal/server/runs"
 	"cdui/internal/server/runs/board"
-	"cdui/internal/server/execution"
 	"cdui/internal/server/sweeps"
 	"cdui/internal/store"
 	"cdui/internal/submission"
@@ -70,7 +70,7 @@ func (f refusing) Submit(ctx context.Context, user string, reqs ...api.SubmitReq
 	return f.Service.Submit(ctx, user, reqs...)
 }
 
-//nolint:gochecknoglobals // read once
+// builtin is read once.
 var builtin = sync.OnceValues(catalog.Builtin)
 
 func newRig(t *testing.T, cpus int) *rig {
