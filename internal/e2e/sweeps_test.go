@@ -362,3 +362,27 @@ func (w *world) lostRepetition(t *testing.T, b *box) {
 		}
 	}
 }
+
+// Proves F.1: before rows are pruned, sweeps keep how their runs ended, though
+// nobody has looked at them.
+func TestPrunedRowsLeaveTheirResults(t *testing.T) {
+	p := newPlane(t)
+	reply := p.sweepOf(p.gridFile("0"))
+	eventually(t, time.Minute, "all runs have ended", func() bool {
+		var list api.RunList
+		p.get("/api/runs?status=queued&status=running", &list)
+		return list.Total == 0
+	})
+	p.kill9()
+	p.env = append(p.env, "CDUI_RUN_RETENTION_KEEP_LAST=0")
+	p.start()
+	eventually(t, time.Minute, "the rows are pruned", func() bool {
+		var list api.RunList
+		p.get("/api/runs", &list)
+		return list.Total == 0
+	})
+	w := p.swept(reply.SweepID)
+	if w.State != sweep.Finished || w.Counts[run.Succeeded] != 9 || w.Counts[sweep.Missing] != 0 || string(w.Best.Objective) != "11.0" || w.Variants[0].RunExists || w.FinishedAt == nil {
+		t.Errorf("%+v", w.SweepSummary)
+	}
+}
