@@ -36,7 +36,7 @@ func (w *world) idle() string {
 	return ""
 }
 
-// Proves CARD-05, CARD-07, CARD-09, CARD-16, SET-03, SCHED-07: two agents that
+// Proves CARD-05, CARD-07, CARD-09, CARD-16, SET-03, SET-07, SCHED-07: two agents that
 // offer one card never use it at once, and a set of two cards starts in its turn
 // beside a long queue for one of them.
 func TestOneCardOfTwoAgentsAndASetInItsTurn(t *testing.T) {
@@ -67,7 +67,7 @@ func TestOneCardOfTwoAgentsAndASetInItsTurn(t *testing.T) {
 		for i := range 3 {
 			queue = append(queue, w.run("--worker", a.name, "--devices", "cuda:0", "--no-files", "--", "sh", "-c", note(fmt.Sprint("a", i))))
 		}
-		set := w.run("--worker", a.name, "--devices", "cuda:0,cuda:1", "--no-files", "--", "sh", "-c", note("set"))
+		set := w.run("--worker", a.name, "--devices", "cuda:0,cuda:1", "--no-files", "--", "sh", "-c", note("set")+"; echo cards $CUDA_VISIBLE_DEVICES")
 		for i := range 3 {
 			queue = append(queue, w.run("--worker", a.name, "--devices", "cuda:0", "--no-files", "--", "sh", "-c", note(fmt.Sprint("b", i))))
 		}
@@ -79,6 +79,9 @@ func TestOneCardOfTwoAgentsAndASetInItsTurn(t *testing.T) {
 		open()
 		for _, id := range append(queue, set, other, first, second) {
 			w.succeeded(id)
+		}
+		if shown := string(w.rawLog(set)); shown != "cards 0,1\n" {
+			t.Errorf("the set's child is shown %q", shown)
 		}
 		raw, err := os.ReadFile(log)
 		if err != nil {

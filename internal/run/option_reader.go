@@ -245,10 +245,13 @@ func (p *optionReader) target() *Target {
 		}
 		seen[d] = true
 	}
-	p.budget(&t)
 	if t.Pool != "" && t.Pool != PoolOneShot {
 		p.fail("target", "pool is %q; use %s", t.Pool, PoolOneShot)
 	}
+	if t.Pool != "" && t.Worker == "" {
+		t.Worker = "any"
+	}
+	p.budget(&t)
 	return &t
 }
 

@@ -27,6 +27,8 @@ type Machines struct {
 type Worker struct {
 	// Devices are those that it last reported, nil when it never did.
 	Devices []string
+	// TotalMiB is the memory of its cards, as far as it is known.
+	TotalMiB map[string]int64
 	// Types are the node types that it knows, nil when it told none.
 	// Incomplete: they lack some that the server has, or are unknown.
 	Types      map[string]string
@@ -87,12 +89,17 @@ func (c *Checked) target(m Machines) error {
 		return err
 	}
 	ask := AskOf(*o, nil, c.Program)
-	if o.Target.Worker == scheduler.Any {
+	switch {
+	case ask.Pool && o.RecordOutputs:
+		return api.Errorf(api.Invalid, "one-shot workers are gone when their run has ended, and what it recorded with them; leave record_outputs out, or the pool")
+	case ask.Pool:
+		// Its workers are started when there are runs for them.
+	case o.Target.Worker == scheduler.Any:
 		if !m.offer(*ask) {
 			return api.Errorf(api.Invalid, "no machine that this control plane knows offers %s to a run for any worker; it offers %s",
 				strings.TrimPrefix(key(ask), "any/"), strings.Join(m.all(), ", ")).With("offers", m.all())
 		}
-	} else if worker.Devices != nil {
+	case worker.Devices != nil:
 		if !ask.Fits(o.Target.Worker, worker.Devices) {
 			return api.Errorf(api.Invalid, "worker %s has no %s; it offers %s", o.Target.Worker,
 				strings.TrimPrefix(key(ask), o.Target.Worker+"/"), strings.Join(worker.Devices, ", ")).
@@ -102,6 +109,9 @@ func (c *Checked) target(m Machines) error {
 			return api.Errorf(api.Invalid, "worker %s can't record outputs; leave record_outputs out, or take another worker", o.Target.Worker).
 				With("worker", o.Target.Worker)
 		}
+	}
+	if need := m.tooLarge(*ask); need != "" {
+		return api.Errorf(api.Invalid, "target.memory_gib: no card that is known could ever hold it: %s", need).With("memory_gib", o.Target.MemoryGiB)
 	}
 	c.Row.QueueKey, c.Row.Devices = key(ask), append([]string{}, ask.Devices...)
 	return nil
@@ -127,6 +137,38 @@ func (c *Checked) best(m Machines) error {
 		}
 	}
 	return nil
+}
+
+// tooLarge says how a budget is more than every card has that the run could go
+// to; "" where one may be large enough.
+func (m Machines) tooLarge(ask scheduler.Ask) string {
+	if ask.BudgetMiB == 0 || ask.Pool {
+		return ""
+	}
+	need, most, where := ask.BudgetMiB+scheduler.ContextMiB, int64(0), ""
+	for _, name := range slices.Sorted(maps.Keys(m.Workers)) {
+		w := m.Workers[name]
+		if ask.Worker != scheduler.Any && ask.Worker != name {
+			continue
+		}
+		if w.Devices == nil {
+			return ""
+		}
+		for _, d := range w.Devices {
+			wanted := slices.Contains(ask.Devices, d) || len(ask.Devices) == 0 && device.Kind(d) == ask.Kind
+			switch total := w.TotalMiB[d]; {
+			case !wanted:
+			case total == 0 || total >= need:
+				return ""
+			case total > most:
+				most, where = total, name+"/"+d
+			}
+		}
+	}
+	if where == "" {
+		return ""
+	}
+	return fmt.Sprintf("it asks for %s with what CUDA itself takes, and the largest, %s, has %s", run.MiB(need), where, run.MiB(most))
 }
 
 // offer tells whether a machine that is known could give what ask asks for.

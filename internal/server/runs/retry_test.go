@@ -141,7 +141,7 @@ func sharedBox(w *world, used ...device.Process) {
 	}}}})
 }
 
-// Proves MEM-01, MEM-02, MEM-06, Q-04, S2: budgets are let in side by side; one
+// Proves MEM-01, MEM-02, MEM-06, Q-02, Q-04, RSN-01, RSN-03, RSN-04, S2: budgets are let in side by side; one
 // that doesn't fit starts once an outsider frees the memory, with no other event.
 func TestSharedCardsLetBudgetsIn(t *testing.T) {
 	w := newWorld(t)

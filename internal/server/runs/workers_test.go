@@ -82,6 +82,9 @@ func TestAWorkersRunIsPlacedThere(t *testing.T) {
 	}
 }
 
+// Proves REF-01, REF-02, REF-03, REF-04, REF-05, REF-08, REF-09, REF-10, MEM-07,
+// TGT-01, TGT-02, S1: what could never start is refused with what is missing,
+// and leaves no row.
 func TestSubmitsForWorkersThatCanNeverStart(t *testing.T) {
 	w := newWorld(t)
 	refused := func(options map[string]any, want string) {
@@ -100,6 +103,27 @@ func TestSubmitsForWorkersThatCanNeverStart(t *testing.T) {
 	with := on("box")
 	with["record_outputs"] = true
 	refused(with, "can't record outputs")
+	quick := on("box")
+	quick["lane"] = "interactive"
+	if _, err := w.svc.Submit(context.Background(), "", command(quick)); err == nil || !strings.Contains(err.Error(), "interactive lane") {
+		t.Errorf("the interactive lane: %v", err)
+	}
+	refused(map[string]any{"target": map[string]any{"memory_gib": 2}}, "memory_gib is for workers")
+	refused(map[string]any{"target": map[string]any{"worker": "local", "memory_source": "estimate"}}, "memory_gib is for workers")
+	refused(map[string]any{"target": map[string]any{"worker": "box", "speed": 3}}, `unknown key "speed"; supported: worker, devices, pool, memory_gib, memory_source, wait`)
+	refused(map[string]any{"target": map[string]any{"pool": "one-shot"}, "record_outputs": true}, "one-shot workers are gone when their run has ended")
+	eight := on("any", "cuda:0", "cuda:1", "cuda:2", "cuda:3", "cuda:4", "cuda:5", "cuda:6", "cuda:7")
+	if _, err := w.svc.Submit(context.Background(), "", slices.Repeat([]api.SubmitRequest{command(eight)}, 600)...); err == nil ||
+		!strings.Contains(err.Error(), "offers cuda:0,cuda:1,cuda:2,cuda:3,cuda:4,cuda:5,cuda:6,cuda:7") {
+		t.Errorf("600 sets that nobody has: %v", err)
+	}
+	sharedBox(w)
+	refused(map[string]any{"target": map[string]any{"worker": "box", "memory_gib": 10}, "device": "cuda:0"},
+		"it asks for 10.5 GiB with what CUDA itself takes, and the largest, box/cuda:0, has 9.8 GiB")
+	w.svc.Board().SetWorker("box", offline("cpu", "cuda:0"))
+	if rows, err := w.st.Active(context.Background()); err != nil || len(rows) != 0 {
+		t.Errorf("%d rows are left, %v", len(rows), err)
+	}
 	auto := on("new")
 	auto["device"] = "auto"
 	refused(auto, "has not told its devices yet")

@@ -233,7 +233,7 @@ func withSecret(t *testing.T) *catalog.Catalog {
 	return cat
 }
 
-// CAT-06: a worker that is known to lack node types of a graph is refused at
+// CAT-06, REF-06: a worker that is known to lack node types of a graph is refused at
 // submit; one that turns out to lack them when it connects is not given the run.
 func TestAWorkerMustKnowTheNodesOfItsGraph(t *testing.T) {
 	p := newPlane(t, nil)

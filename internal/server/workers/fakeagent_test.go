@@ -103,6 +103,9 @@ func (p *plane) start() {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/ws/worker", func(w http.ResponseWriter, r *http.Request) {
+		if peer := r.Header.Get("Test-Peer"); peer != "" {
+			r.RemoteAddr = peer
+		}
 		p.reg.Serve(w, r, r.Host != "evil.example")
 	})
 	mux.HandleFunc("/enroll", func(w http.ResponseWriter, r *http.Request) {
@@ -276,8 +279,9 @@ type agent struct {
 
 type dialing struct {
 	token, host, origin string
-	// query is a token in the address.
-	query string
+	// query is a token in the address, peer where the connection seems to come
+	// from; empty is this machine.
+	query, peer string
 }
 
 func (p *plane) dial(d dialing) *agent {
@@ -285,6 +289,9 @@ func (p *plane) dial(d dialing) *agent {
 	h := http.Header{}
 	if d.token != "" {
 		h.Set(api.HeaderToken, d.token)
+	}
+	if d.peer != "" {
+		h.Set("Test-Peer", d.peer)
 	}
 	if d.origin != "" {
 		h.Set("Origin", d.origin)

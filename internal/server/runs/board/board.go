@@ -64,7 +64,12 @@ func (b *Board) SetLocal(inv device.Inventory) {
 func (b *Board) SetWorker(name string, w Worker) {
 	known := w.Worker
 	if w.Inventory != nil {
-		known.Devices = w.Inventory.Names()
+		known.Devices, known.TotalMiB = w.Inventory.Names(), map[string]int64{}
+		for _, d := range w.Inventory {
+			if d.MemoryTotalMiB != nil {
+				known.TotalMiB[d.Device] = *d.MemoryTotalMiB
+			}
+		}
 	}
 	known.Incomplete = w.Machine.Incomplete
 	b.mu.Lock()
