@@ -14,7 +14,7 @@ import (
 func newDrain(e *env.Env, d Deps) *cobra.Command {
 	return newChange(e, d, change{
 		use: "drain WORKER...", short: "Keep new runs from workers; what runs there goes on",
-		example: "  cdui workers drain box1\n  cdui workers drain box1 && cdui wait $(cdui ls -a -q)",
+		example: "  cdui workers drain box1\n  cdui workers drain box1 && cdui runs wait $(cdui ls -a -q)",
 		do: func(ctx context.Context, c *client.Client, name string) (api.Worker, error) {
 			return c.Drain(ctx, name)
 		},

@@ -73,7 +73,7 @@ func (s *Surroundings) Assignment(ctx context.Context, job execution.Job, kept s
 	}
 	env := pyruntime.EnvSpec{
 		Runtime: s.Runtime, Devices: row.Devices, Cores: runtime.NumCPU(), Slots: s.slots(row.Devices),
-		CheckpointDir: filepath.Join(kept, "checkpoints"), MasterPort: port, Seed: row.Options.Seed,
+		CheckpointDir: checkpoints(kept, row), MasterPort: port, Seed: row.Options.Seed,
 	}
 	program, err := s.laidOut(ctx, job, kept)
 	if err != nil {
@@ -117,6 +117,12 @@ func (s *Surroundings) Usual(ctx context.Context, on string) (protocol.Assignmen
 		Row:     run.Row{ID: "spare", Devices: []string{on}},
 		Program: graph.Program{Script: &run.ScriptSpec{Path: "/script.py", Cwd: "/"}},
 	}, s.DataDir)
+}
+
+// checkpoints is where a run saves what it goes on from: one folder for it and
+// for all that repeat it.
+func checkpoints(kept string, row run.Row) string {
+	return filepath.Join(filepath.Dir(kept), row.RetryRoot(), "checkpoints")
 }
 
 // find resolves the interpreter for scripts that name none. It is kept as long
