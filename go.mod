@@ -1,6 +1,6 @@
 module cdui
 
-go 1.26.0
+go 1.26.7
 
 require (
 	github.com/BurntSushi/toml v1.6.0

@@ -86,7 +86,7 @@ func realEnv() (*env.Env, error) {
 	return &env.Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		OutTTY: term.IsTerminal(int(os.Stdout.Fd())), ErrTTY: term.IsTerminal(int(os.Stderr.Fd())),
-		Columns: columns, Environ: os.Environ(), Dir: dir, UID: os.Getuid(), Now: time.Now,
+		Columns: columns, Rows: rows, Environ: os.Environ(), Dir: dir, UID: os.Getuid(), Now: time.Now,
 		Exe: exe, Argv: os.Args, Alive: alive, UserAgent: "cdui/" + version.String(),
 	}, nil
 }
@@ -102,6 +102,16 @@ func columns() int {
 		return n
 	}
 	return 80
+}
+
+// rows is the height of the terminal that stdout or stderr is.
+func rows() int {
+	for _, f := range []*os.File{os.Stdout, os.Stderr} {
+		if _, h, err := term.GetSize(int(f.Fd())); err == nil && h > 0 {
+			return h
+		}
+	}
+	return 0
 }
 
 // alive tells whether a process exists and is no zombie: in a container whose

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,8 @@ import (
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
+	"cdui/internal/cli/watch"
+	"cdui/internal/client/live"
 	"cdui/internal/run"
 )
 
@@ -19,6 +22,7 @@ type queueOptions struct {
 	Long  bool
 	JSON  bool
 	Quiet bool
+	Watch bool
 }
 
 func newQueue(e *env.Env) *cobra.Command {
@@ -31,6 +35,7 @@ order, and why the first one waits. With a key, or with --long, every waiting ru
 has a line of its own.`,
 		Example: `  cdui queue
   cdui queue cuda:0
+  cdui queue --watch
   cdui queue hold box1/cuda --note 'until the paper is out'
   cdui queue --json`,
 		Args: env.Args(0, 1, "one queue key"),
@@ -45,26 +50,47 @@ has a line of its own.`,
 	cmd.Flags().BoolVarP(&o.Long, "long", "l", false, "a line for each run")
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print one JSON document")
 	cmd.Flags().BoolVarP(&o.Quiet, "quiet", "q", false, "print the ids of waiting runs alone, in order")
+	cmd.Flags().BoolVarP(&o.Watch, "watch", "w", false, "go on, and show the queue again when it changed")
 	return cmd
 }
 
 func showQueue(ctx context.Context, e *env.Env, o *queueOptions) error {
+	if o.Watch {
+		return watch.Watch(ctx, e, watch.Dial(e.Client()), func(w io.Writer, b *live.Board) error {
+			q := api.Queue{Keys: []api.QueueKey{}}
+			for _, k := range b.Keys() {
+				if o.Key == "" || k.Key == o.Key {
+					q.Keys = append(q.Keys, k.QueueKey)
+				}
+			}
+			if len(q.Keys) == 0 && o.Key != "" && !o.JSON && !o.Quiet {
+				_, err := fmt.Fprintf(w, "nothing runs and nothing waits on %q\n", o.Key)
+				return err
+			}
+			return writeQueue(e, w, o, q)
+		})
+	}
 	q, err := e.Client().Queue(ctx)
 	if err != nil {
 		return err
 	}
-	if o.Key != "" {
+	return writeQueue(e, e.Out, o, q)
+}
+
+func writeQueue(e *env.Env, out io.Writer, o *queueOptions, q api.Queue) error {
+	var err error
+	if o.Key != "" && !o.Watch {
 		if q, err = onlyKey(q, o.Key); err != nil {
 			return err
 		}
 	}
 	switch {
 	case o.JSON:
-		return e.JSON(q)
+		return e.WriteJSON(out, q)
 	case o.Quiet:
 		for _, k := range q.Keys {
 			for _, w := range k.Waiting {
-				e.Print("%s", w.RunID)
+				fmt.Fprintln(out, w.RunID)
 			}
 		}
 		return nil
@@ -74,9 +100,9 @@ func showQueue(ctx context.Context, e *env.Env, o *queueOptions) error {
 		}
 		return nil
 	case o.Long || o.Key != "":
-		return queueLong(q, e.Style()).Write(e.Out, e.Style())
+		return queueLong(q, e.Style()).Write(out, e.Style())
 	}
-	return queueTable(q, e.Style()).Write(e.Out, e.Style())
+	return queueTable(q, e.Style()).Write(out, e.Style())
 }
 
 func onlyKey(q api.Queue, key string) (api.Queue, error) {

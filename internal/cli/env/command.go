@@ -3,6 +3,7 @@ package env
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,8 +48,11 @@ func UnknownCommand(cmd *cobra.Command, args []string) error {
 }
 
 // JSON prints one document on Out.
-func (e *Env) JSON(v any) error {
-	enc := json.NewEncoder(e.Out)
+func (e *Env) JSON(v any) error { return e.WriteJSON(e.Out, v) }
+
+// WriteJSON prints one document on w, laid out as for Out.
+func (e *Env) WriteJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	if e.OutTTY {
 		enc.SetIndent("", "  ")

@@ -22,6 +22,8 @@ type Env struct {
 	OutTTY, ErrTTY bool
 	// Columns gives the terminal's width at the moment, 0 when unknown.
 	Columns func() int
+	// Rows gives its height; nil or 0 when unknown.
+	Rows func() int
 	// Environ is the process's environment, KEY=VALUE.
 	Environ []string
 	// Dir is the working directory.
@@ -62,6 +64,16 @@ func (e *Env) Getenv(name string) string {
 		}
 	}
 	return value
+}
+
+// Height is the number of lines that the terminal shows.
+func (e *Env) Height() int {
+	if e.Rows != nil {
+		if n := e.Rows(); n > 0 {
+			return n
+		}
+	}
+	return 24
 }
 
 // Style says how to print on Out.

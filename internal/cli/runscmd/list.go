@@ -2,6 +2,8 @@ package runscmd
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -12,7 +14,9 @@ import (
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
+	"cdui/internal/cli/watch"
 	"cdui/internal/client"
+	"cdui/internal/client/live"
 	"cdui/internal/run"
 )
 
@@ -25,6 +29,7 @@ type ListOptions struct {
 	Offset   int
 	JSON     bool
 	Quiet    bool
+	Watch    bool
 }
 
 func (o *ListOptions) flags(f *pflag.FlagSet) {
@@ -35,6 +40,7 @@ func (o *ListOptions) flags(f *pflag.FlagSet) {
 	f.IntVar(&o.Offset, "offset", 0, "how many of the newest to skip")
 	f.BoolVar(&o.JSON, "json", false, "print one JSON document")
 	f.BoolVarP(&o.Quiet, "quiet", "q", false, "print ids alone")
+	f.BoolVarP(&o.Watch, "watch", "w", false, "go on, and show the list again when it changed")
 }
 
 // NewList makes `cdui runs ls`.
@@ -48,6 +54,7 @@ func NewList(e *env.Env, d Deps, runF func(context.Context, *ListOptions) error)
 		Short: "List runs, newest first",
 		Example: `  cdui ls
   cdui ls --status failed --tag nightly
+  cdui ls --watch --active
   cdui ls -a -q | xargs cdui cancel`,
 		Args: env.Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runF(cmd.Context(), o) },
@@ -99,16 +106,26 @@ func List(ctx context.Context, e *env.Env, d Deps, o *ListOptions) error {
 	if err != nil {
 		return err
 	}
+	if o.Watch {
+		return watch.Watch(ctx, e, watch.Dial(d.Client()), func(w io.Writer, b *live.Board) error {
+			return o.write(e, w, only(b, filter))
+		})
+	}
 	list, err := d.Client().Runs(ctx, filter)
 	if err != nil {
 		return err
 	}
+	return o.write(e, e.Out, list)
+}
+
+// write prints a list.
+func (o *ListOptions) write(e *env.Env, w io.Writer, list api.RunList) error {
 	switch {
 	case o.JSON:
-		return e.JSON(list)
+		return e.WriteJSON(w, list)
 	case o.Quiet:
 		for _, r := range list.Runs {
-			e.Print("%s", r.ID)
+			fmt.Fprintln(w, r.ID)
 		}
 		return nil
 	case len(list.Runs) == 0:
@@ -117,13 +134,35 @@ func List(ctx context.Context, e *env.Env, d Deps, o *ListOptions) error {
 		}
 		return nil
 	}
-	if err := table(e, list.Runs).Write(e.Out, e.Style()); err != nil {
+	if err := table(e, list.Runs).Write(w, e.Style()); err != nil {
 		return err
 	}
 	if e.OutTTY && len(list.Runs) < list.Total {
-		e.Say("%s of %s", text.Count(len(list.Runs)), text.Plural(list.Total, "run"))
+		more := fmt.Sprintf("%s of %s", text.Count(len(list.Runs)), text.Plural(list.Total, "run"))
+		if o.Watch {
+			_, err := fmt.Fprintln(w, more)
+			return err
+		}
+		e.Say("%s", more)
 	}
 	return nil
+}
+
+// only gives the runs of the feed that a filter lets through.
+func only(b *live.Board, f client.ListFilter) api.RunList {
+	list := api.RunList{Runs: []api.Run{}, Limit: f.Limit, Offset: f.Offset}
+	for _, r := range b.Runs() {
+		if len(f.Statuses) > 0 && !slices.Contains(f.Statuses, r.Status) || f.Tag != "" && !slices.Contains(r.Options.Tags, f.Tag) {
+			continue
+		}
+		if list.Total++; list.Total > f.Offset && len(list.Runs) < f.Limit {
+			list.Runs = append(list.Runs, r)
+		}
+	}
+	if len(f.Statuses) == 0 && f.Tag == "" {
+		list.Total = max(list.Total, b.Counts().Runs)
+	}
+	return list
 }
 
 func emptyHint(o *ListOptions) string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 	"cdui/internal/cli/meter"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
+	"cdui/internal/cli/watch"
+	"cdui/internal/client/live"
 	"cdui/internal/run"
 )
 
@@ -22,11 +25,13 @@ import (
 type ListOptions struct {
 	JSON  bool
 	Quiet bool
+	Watch bool
 }
 
 func (o *ListOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.JSON, "json", false, "print one JSON document")
 	f.BoolVarP(&o.Quiet, "quiet", "q", false, "print names alone")
+	f.BoolVarP(&o.Watch, "watch", "w", false, "go on, and show the workers again when they changed")
 }
 
 // NewList makes `cdui workers ls`.
@@ -39,6 +44,7 @@ func NewList(e *env.Env, d Deps, runF func(context.Context, *ListOptions) error)
 		Use:   "ls",
 		Short: "List the workers with their devices",
 		Example: `  cdui workers ls
+  cdui workers ls --watch
   cdui workers ls --json | jq '.workers[] | select(.state == "online").name'`,
 		Args: env.Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runF(cmd.Context(), o) },
@@ -49,16 +55,25 @@ func NewList(e *env.Env, d Deps, runF func(context.Context, *ListOptions) error)
 
 // List prints the workers.
 func List(ctx context.Context, e *env.Env, d Deps, o *ListOptions) error {
+	if o.Watch {
+		return watch.Watch(ctx, e, watch.Dial(d.Client()), func(w io.Writer, b *live.Board) error {
+			return o.write(e, w, api.WorkerList{Workers: b.Workers()})
+		})
+	}
 	list, err := d.Client().Workers(ctx)
 	if err != nil {
 		return err
 	}
+	return o.write(e, e.Out, list)
+}
+
+func (o *ListOptions) write(e *env.Env, w io.Writer, list api.WorkerList) error {
 	switch {
 	case o.JSON:
-		return e.JSON(list)
+		return e.WriteJSON(w, list)
 	case o.Quiet:
-		for _, w := range list.Workers {
-			e.Print("%s", w.Name)
+		for _, worker := range list.Workers {
+			fmt.Fprintln(w, worker.Name)
 		}
 		return nil
 	case len(list.Workers) == 0:
@@ -67,12 +82,12 @@ func List(ctx context.Context, e *env.Env, d Deps, o *ListOptions) error {
 		}
 		return nil
 	}
-	return write(e, list.Workers)
+	return write(e, w, list.Workers)
 }
 
 // write prints a line for each worker and, under it, one for each device. The
 // devices of all workers share their columns.
-func write(e *env.Env, list []api.Worker) error {
+func write(e *env.Env, out io.Writer, list []api.Worker) error {
 	style, now := e.Style(), e.Now()
 	widest := 0
 	t := &text.Table{NoTitles: true, Columns: deviceColumns()}
@@ -94,10 +109,10 @@ func write(e *env.Env, list []api.Worker) error {
 			if i == 0 {
 				name = title(w)
 			}
-			e.Print("%s", strings.TrimRight(text.Pad(name, widest, false)+"  "+line, " "))
+			fmt.Fprintln(out, strings.TrimRight(text.Pad(name, widest, false)+"  "+line, " "))
 		}
 		for range w.Devices {
-			fmt.Fprint(e.Out, lines[at])
+			fmt.Fprint(out, lines[at])
 			at++
 		}
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"math"
 	"net/http"
 	"slices"
 
@@ -84,7 +85,14 @@ func (s *Server) health(r *http.Request) (any, error) {
 
 func (s *Server) status(r *http.Request) (any, error) { return s.cfg.Host.Status(r.Context()), nil }
 
-func (s *Server) queue(*http.Request) (any, error) { return s.cfg.Runs.Queue(), nil }
+func (s *Server) queue(*http.Request) (any, error) {
+	lines := s.cfg.Runs.Lines(math.MaxInt)
+	out := api.Queue{Keys: make([]api.QueueKey, len(lines))}
+	for i, l := range lines {
+		out.Keys[i] = l.QueueKey
+	}
+	return out, nil
+}
 
 func (s *Server) shutdown(r *http.Request) (any, error) {
 	var req api.ShutdownRequest

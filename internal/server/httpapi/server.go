@@ -24,7 +24,7 @@ type Runs interface {
 	Hold(ctx context.Context, id string) (api.RunState, error)
 	Release(ctx context.Context, id string) (api.RunState, error)
 	View(row run.Row) api.Run
-	Queue() api.Queue
+	Lines(most int) []api.LiveKey
 }
 
 // Host is the control plane around the API.
@@ -83,7 +83,7 @@ type Server struct {
 	mux  *http.ServeMux
 	done chan struct{}
 	once sync.Once
-	// sockets are the open /ws/execution connections.
+	// sockets are the open connections of /ws/execution and /ws/live.
 	sockets sync.WaitGroup
 }
 
@@ -97,6 +97,7 @@ func New(cfg Config) *Server {
 		s.mux.Handle(r.method+" "+r.path, s.handler(r))
 	}
 	s.mux.Handle("GET "+api.PathExecution, http.HandlerFunc(s.execution))
+	s.mux.Handle("GET "+api.PathLive, http.HandlerFunc(s.live))
 	if cfg.Workers != nil {
 		s.mux.Handle("GET "+api.PathWorkerSocket, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			cfg.Workers.Serve(w, r, s.hostAllowed(r.Host))

@@ -52,9 +52,9 @@ func (s *Service) waitsFor(e *entry) (*int, *run.Reason) {
 	return s.board.Why(e.row.QueueKey, e.line())
 }
 
-// Queue lists every queue key that has runs or is held, by name, and every
-// slot's key.
-func (s *Service) Queue() api.Queue {
+// Lines lists every queue key that has runs or is held, by name, and every slot's
+// key, each with at most so many of those that wait.
+func (s *Service) Lines(most int) []api.LiveKey {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	running, aside := map[string][]api.QueueEntry{}, map[string][]*entry{}
@@ -69,28 +69,29 @@ func (s *Service) Queue() api.Queue {
 		}
 		keys = append(keys, key)
 	}
-	out := api.Queue{Keys: []api.QueueKey{}}
+	out := []api.LiveKey{}
 	for name, q := range s.board.Queues(keys) {
-		k := api.QueueKey{Key: name, Cap: q.Cap, Held: q.Held, Running: running[name], Waiting: []api.QueueEntry{}}
+		k := api.LiveKey{QueueKey: api.QueueKey{Key: name, Cap: q.Cap, Held: q.Held, Running: running[name], Waiting: []api.QueueEntry{}}}
+		k.WaitingTotal = len(q.Waiting) + len(aside[name])
 		if k.Running == nil {
 			k.Running = []api.QueueEntry{}
 		}
-		for i, id := range q.Waiting {
+		for i, id := range q.Waiting[:min(most, len(q.Waiting))] {
 			entry := s.runs[id].queued()
 			_, entry.Reason = s.waitsFor(s.runs[id])
 			entry.Position = i + 1
 			k.Waiting = append(k.Waiting, entry)
 		}
 		slices.SortFunc(aside[name], func(a, b *entry) int { return int(a.row.Seq - b.row.Seq) })
-		for _, e := range aside[name] {
+		for _, e := range aside[name][:min(most, len(aside[name]))] {
 			entry := e.queued()
 			entry.Reason = e.aside
 			k.Waiting = append(k.Waiting, entry)
 		}
 		slices.SortFunc(k.Running, func(a, b api.QueueEntry) int { return strings.Compare(a.RunID, b.RunID) })
-		out.Keys = append(out.Keys, k)
+		out = append(out, k)
 	}
-	slices.SortFunc(out.Keys, func(a, b api.QueueKey) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(out, func(a, b api.LiveKey) int { return strings.Compare(a.Key, b.Key) })
 	return out
 }
 
