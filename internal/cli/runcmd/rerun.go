@@ -21,6 +21,8 @@ type RerunOptions struct {
 	ArgsSet   bool
 	Name      string
 	Device    string
+	Worker    string
+	Devices   []string
 	Seed      int64
 	SeedSet   bool
 	Tags      []string
@@ -70,6 +72,8 @@ remembers which run it comes from.`,
 	f.SortFlags = false
 	f.StringVar(&o.Name, "name", "", "what the copy is called")
 	f.StringVar(&o.Device, "device", "", "another device")
+	f.StringSliceVar(&o.Devices, "devices", nil, "other devices, that it needs together")
+	f.StringVar(&o.Worker, "worker", "", "another place: local, any or a worker's name")
 	f.Int64Var(&o.Seed, "seed", 0, "another seed")
 	f.StringSliceVar(&o.Tags, "tag", nil, "other tags; may be repeated")
 	f.StringVar(&o.Note, "note", "", "another note")
@@ -88,6 +92,9 @@ func (o *RerunOptions) request() (api.RerunRequest, error) {
 			return api.RerunRequest{}, env.Usagef("--device: %v", err)
 		}
 		changes["device"] = device
+	}
+	if o.Worker != "" || len(o.Devices) > 0 {
+		changes["target"] = run.Target{Worker: o.Worker, Devices: o.Devices}
 	}
 	if o.SeedSet {
 		if o.Seed < 0 || o.Seed > run.MaxSeed {
