@@ -114,6 +114,11 @@ gen: ## write completions, man pages, the node catalogue, docs/states.md and doc
 gen-check: ## fail when a generated file is not what gen writes
 	@scripts/gen.sh --check
 
+.PHONY: pictures
+pictures: ## draw the pictures of the screens in docs/images anew
+	@mkdir -p docs/images
+	@$(GO) test ./internal/tui -count 1 -run TestPictures -pictures "$(CURDIR)/docs/images"
+
 .PHONY: clean
 clean: ## remove what was built
 	rm -rf bin .test

@@ -87,7 +87,7 @@ type LiveRun struct {
 	ID       string `json:"id"`
 	Order    int64  `json:"order"`
 	Priority int    `json:"priority,omitempty"`
-	Name  string `json:"name,omitempty"`
+	Name     string `json:"name,omitempty"`
 	// Kind is graph, script or command.
 	Kind     string     `json:"kind"`
 	Status   run.Status `json:"status"`

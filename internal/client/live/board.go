@@ -15,7 +15,11 @@ type Board struct {
 	// next is a snapshot that isn't whole yet.
 	next *picture
 
+	// rows is made when somebody asks, of which picture fresh says; order holds
+	// the ids from the newest on, while none comes or goes.
 	rows    []api.Run
+	fresh   bool
+	order   []string
 	version int
 }
 
@@ -52,9 +56,10 @@ func (b *Board) Apply(f api.LiveFrame) bool {
 	}
 	if b.next != nil {
 		b.now, b.next = *b.next, nil
+		b.order = nil
 	}
 	b.now.trim()
-	b.rows = nil
+	b.fresh = false
 	b.version++
 	return true
 }
@@ -171,16 +176,37 @@ func (b *Board) Run(id string) (api.Run, bool) {
 // Runs lists the runs, newest first, each with its place in its queue and why it
 // waits. The slice is the board's own until the next frame.
 func (b *Board) Runs() []api.Run {
-	if b.rows != nil || len(b.now.runs) == 0 {
+	if b.fresh {
 		return b.rows
 	}
-	rows := make([]api.Run, 0, len(b.now.runs))
-	for _, r := range b.now.runs {
+	rows := b.inOrder()
+	b.places(rows)
+	b.rows, b.fresh = rows, true
+	return rows
+}
+
+// inOrder lays the runs out, the newest first.
+func (b *Board) inOrder() []api.Run {
+	rows := b.rows[:0]
+	for _, id := range b.order {
+		r := b.now.runs[id]
+		if r == nil {
+			break
+		}
 		rows = append(rows, r.Row())
 	}
-	slices.SortFunc(rows, func(a, b api.Run) int { return cmp.Compare(b.Seq, a.Seq) })
-	b.places(rows)
-	b.rows = rows
+	if len(rows) == len(b.now.runs) {
+		return rows
+	}
+	sorted := make([]*api.LiveRun, 0, len(b.now.runs))
+	for _, r := range b.now.runs {
+		sorted = append(sorted, r)
+	}
+	slices.SortFunc(sorted, func(a, b *api.LiveRun) int { return cmp.Compare(b.Order, a.Order) })
+	rows, b.order = rows[:0], b.order[:0]
+	for _, r := range sorted {
+		rows, b.order = append(rows, r.Row()), append(b.order, r.ID)
+	}
 	return rows
 }
 

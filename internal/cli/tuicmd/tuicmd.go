@@ -1,0 +1,156 @@
+// Package tuicmd is `cdui tui`: it turns flags and surroundings into what
+// package tui is given, and hands it the submit of `cdui run`, so that both
+// queue the same thing.
+package tuicmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"cdui/internal/api"
+	"cdui/internal/cli/env"
+	"cdui/internal/cli/runcmd"
+	"cdui/internal/cli/watch"
+	"cdui/internal/client"
+	"cdui/internal/tui"
+	"cdui/internal/tui/lang"
+	"cdui/internal/tui/theme"
+	"cdui/internal/tui/ui"
+)
+
+// Options is what the command is asked.
+type Options struct {
+	Theme string
+	Lang  string
+	ASCII bool
+}
+
+// Deps is what the command is given beside its surroundings.
+type Deps struct {
+	Client func() *client.Client
+	Run    runcmd.Deps
+}
+
+// New makes the command. runF replaces the run in tests.
+func New(e *env.Env, d Deps, runF func(context.Context, *Options) error) *cobra.Command {
+	o := &Options{}
+	if runF == nil {
+		runF = func(ctx context.Context, o *Options) error { return Run(ctx, e, d, o) }
+	}
+	cmd := &cobra.Command{
+		Use:   "tui",
+		Short: "Everything on one screen that stays up to date",
+		Long: `Show runs, queue and workers on a screen that stays up to date, and act on them.
+The keys of each screen are on ?, and whatever a key does, the bottom line shows
+the command that does the same.`,
+		Example: `  cdui tui
+  cdui tui --theme light --lang zh-TW
+  cdui tui --server http://lab:8000`,
+		Args: env.Args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(e); err != nil {
+				return err
+			}
+			return runF(cmd.Context(), o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Theme, "theme", "", "dark, light, none, or auto, which asks the terminal (default auto, none with NO_COLOR)")
+	f.StringVar(&o.Lang, "lang", "", "en or zh-TW (default: the locale's)")
+	f.BoolVar(&o.ASCII, "ascii", false, "draw with ASCII alone")
+	return cmd
+}
+
+// check fills in what wasn't given and refuses what makes no sense.
+func (o *Options) check(e *env.Env) error {
+	themes := append([]string{tui.Auto}, theme.Names()...)
+	switch {
+	case o.Theme == "" && e.Getenv("NO_COLOR") != "":
+		o.Theme = "none"
+	case o.Theme == "":
+		o.Theme = tui.Auto
+	case !slices.Contains(themes, o.Theme):
+		return env.Usagef("--theme must be one of %s, not %q", strings.Join(themes, ", "), o.Theme)
+	}
+	switch {
+	case o.Lang == "":
+		o.Lang = lang.FromLocale(e.Getenv("LC_ALL"), e.Getenv("LC_MESSAGES"), e.Getenv("LANG"))
+	case !slices.Contains(lang.Names(), o.Lang):
+		return env.Usagef("--lang must be one of %s, not %q", strings.Join(lang.Names(), ", "), o.Lang)
+	}
+	return nil
+}
+
+// Run shows the screen until it is left.
+func Run(ctx context.Context, e *env.Env, d Deps, o *Options) error {
+	if !e.OutTTY || e.Getenv("TERM") == "dumb" {
+		return env.Usagef("cdui tui needs a terminal; cdui ls --watch and cdui queue --watch print lists that go on")
+	}
+	c := d.Client()
+	defer c.Close()
+	place, err := c.Where()
+	if err != nil {
+		return err
+	}
+	return tui.Run(ctx, tui.Config{
+		Dial: watch.Dial(c), Source: c,
+		Act:   ui.Actions{Runs: c, Workers: c, Submit: submitter(e, d.Run)},
+		Theme: o.Theme, Lang: o.Lang, Unicode: e.Style().Unicode && !o.ASCII,
+		Place: short(place.URL), Server: e.Flags.Server, In: e.In, Out: e.Out, Environ: e.Environ, Now: e.Now,
+	})
+}
+
+func short(url string) string {
+	_, host, ok := strings.Cut(url, "://")
+	if !ok {
+		return url
+	}
+	return host
+}
+
+// submitter queues as `cdui run --detach --json` does.
+func submitter(e *env.Env, deps runcmd.Deps) func(context.Context, ui.Submission) (api.SubmitReply, error) {
+	return func(ctx context.Context, s ui.Submission) (api.SubmitReply, error) {
+		var out, said bytes.Buffer
+		quiet := *e
+		quiet.In, quiet.Out, quiet.Err, quiet.OutTTY, quiet.ErrTTY = strings.NewReader(""), &out, &said, false, false
+		o := &runcmd.Options{
+			File: home(e, s.File), Args: s.Args, Worker: s.Worker, Name: s.Name,
+			Watch: runcmd.Watch{Detach: true, JSON: true},
+		}
+		switch {
+		case s.Worker == "any" || s.Worker == "" && len(s.Devices) == 1:
+			if len(s.Devices) > 0 {
+				o.Device = s.Devices[0]
+			}
+		default:
+			o.Devices = s.Devices
+		}
+		var reply api.SubmitReply
+		if err := runcmd.Run(ctx, &quiet, deps, o); err != nil {
+			if text := strings.TrimSpace(said.String()); text != "" {
+				return reply, fmt.Errorf("%s: %w", text, err)
+			}
+			return reply, err
+		}
+		if err := json.Unmarshal(out.Bytes(), &reply); err != nil {
+			return reply, fmt.Errorf("read what was queued: %w", err)
+		}
+		return reply, nil
+	}
+}
+
+// home puts the home folder in place of ~, which no shell has seen here.
+func home(e *env.Env, path string) string {
+	if rest, ok := strings.CutPrefix(path, "~"+string(os.PathSeparator)); ok {
+		return e.Getenv("HOME") + string(os.PathSeparator) + rest
+	}
+	return path
+}

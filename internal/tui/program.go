@@ -1,0 +1,88 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"cdui/internal/client/live"
+	"cdui/internal/tui/lang"
+	"cdui/internal/tui/theme"
+	"cdui/internal/tui/ui"
+)
+
+// Config is what the program is given.
+type Config struct {
+	// Dial connects to the feed.
+	Dial   live.Dial
+	Source ui.Source
+	Act    ui.Actions
+	// Theme is dark, light or none; auto asks the terminal.
+	Theme   string
+	Lang    string
+	Unicode bool
+	// Place is where the control plane is, for the head; Server is what
+	// --server needs to lead there, if anything.
+	Place, Server string
+	// In and Out are the terminal, Environ its environment.
+	In      io.Reader
+	Out     io.Writer
+	Environ []string
+	Now     func() time.Time
+}
+
+// Auto is the theme that the terminal's background decides.
+const Auto = "auto"
+
+// ErrCrashed is returned after a panic; the terminal is as it was.
+var ErrCrashed = errors.New("the screen crashed; runs go on, and every command works as before")
+
+// Run shows the program until a person quits or ctx is over.
+func Run(ctx context.Context, cfg Config) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	m := newModel(ctx, cfg)
+	defer func() {
+		cancel(nil)
+		m.close()
+	}()
+	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(cfg.In), tea.WithOutput(cfg.Out),
+		tea.WithEnvironment(cfg.Environ), tea.WithoutSignalHandler(), tea.WithFPS(fps))
+	_, err := p.Run()
+	switch {
+	case m.fatal != nil:
+		return m.fatal
+	case errors.Is(err, tea.ErrProgramPanic):
+		return ErrCrashed // what happened was said
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return fmt.Errorf("the terminal is gone: %w", err)
+	}
+	return nil
+}
+
+// fps bounds how often a screen is sent.
+const fps = 60
+
+// newModel makes the root.
+func newModel(ctx context.Context, cfg Config) *model {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	name := cfg.Theme
+	if name == Auto || name == "" {
+		name = "dark"
+	}
+	w := &ui.World{
+		Board: &live.Board{}, Theme: theme.New(name, cfg.Unicode, false), Lang: lang.New(cfg.Lang), Now: cfg.Now, Context: ctx,
+		Source: cfg.Source, Act: cfg.Act, Server: cfg.Server,
+	}
+	m := &model{cfg: cfg, world: w, feed: live.New(cfg.Dial), themeName: name}
+	m.reset()
+	return m
+}

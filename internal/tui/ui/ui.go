@@ -1,0 +1,140 @@
+// Package ui is what screens and dialogs are given, and what they ask of the
+// program around them. It holds no state of its own and draws nothing.
+package ui
+
+import (
+	"context"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"cdui/internal/api"
+	"cdui/internal/client"
+	"cdui/internal/client/live"
+	"cdui/internal/tui/keymap"
+	"cdui/internal/tui/lang"
+	"cdui/internal/tui/theme"
+)
+
+// World is what every screen sees. Only the root changes it.
+type World struct {
+	Board *live.Board
+	Theme *theme.Theme
+	Lang  *lang.Lang
+	Now   func() time.Time
+	// Context ends with the program.
+	Context context.Context //nolint:containedctx // commands that bubbletea starts take none
+	Source  Source
+	Act     Actions
+	// Server is what --server needs to lead here, for the commands that are
+	// shown; empty where it needs none.
+	Server string
+}
+
+// Command is a line of the command line that does what a key did.
+func (w *World) Command(words string) string {
+	if w.Server != "" {
+		return "cdui --server " + w.Server + " " + words
+	}
+	return "cdui " + words
+}
+
+// Source reads one run.
+type Source interface {
+	Run(ctx context.Context, id string) (api.Run, error)
+	Events(ctx context.Context, id string, cursor int64, wait time.Duration, limit int) (api.Events, error)
+	Metrics(ctx context.Context, id, name string) (api.Metrics, error)
+	Log(ctx context.Context, id string, offset int64, limit int, wait time.Duration) (client.LogChunk, error)
+	Artifacts(ctx context.Context, id, kind string) (api.Artifacts, error)
+}
+
+// Actions change something.
+type Actions struct {
+	Runs    RunActions
+	Workers WorkerActions
+	// Submit queues what a person asked for.
+	Submit func(ctx context.Context, s Submission) (api.SubmitReply, error)
+}
+
+// RunActions change runs.
+type RunActions interface {
+	Cancel(ctx context.Context, id string, body api.CancelRequest) (api.CancelReply, error)
+	Hold(ctx context.Context, id string) (api.RunState, error)
+	Release(ctx context.Context, id string) (api.RunState, error)
+	Delete(ctx context.Context, id string) error
+	Rerun(ctx context.Context, id string, body api.RerunRequest) (api.SubmitReply, error)
+}
+
+// WorkerActions change workers.
+type WorkerActions interface {
+	AddWorker(ctx context.Context, name string, ttl time.Duration) (api.EnrollmentReply, error)
+	Drain(ctx context.Context, name string) (api.Worker, error)
+	Undrain(ctx context.Context, name string) (api.Worker, error)
+	RemoveWorker(ctx context.Context, name string) error
+}
+
+// Submission is what cdui run is given.
+type Submission struct {
+	File    string
+	Args    []string
+	Worker  string
+	Devices []string
+	Name    string
+}
+
+// Screen is one screen. It is told its size and owns what it shows beside the
+// world.
+type Screen interface {
+	// Title is its name in English.
+	Title() string
+	// Update takes what the root passes on: keys that it has no use for itself,
+	// the mouse, and replies.
+	Update(msg tea.Msg) tea.Cmd
+	// View draws w by h cells.
+	View(w, h int) []string
+	// Note is what stands at the right of the bottom line.
+	Note() string
+	Keys() []keymap.Group
+	// Close ends what the screen has under way.
+	Close()
+}
+
+// Filtered is a screen whose lines can be filtered.
+type Filtered interface {
+	// SetFilter takes a pattern; an error says what is wrong with it.
+	SetFilter(pattern string) error
+	FilterText() string
+}
+
+// Dialog is a box above a screen that takes all keys.
+type Dialog interface {
+	Update(msg tea.Msg) (cmd tea.Cmd, done bool)
+	// View draws the dialog in a screen of w by h.
+	View(w, h int) []string
+}
+
+// Messages to the root.
+type (
+	// OpenRun shows a run; Tab is which part of it, empty for the first.
+	OpenRun struct {
+		ID  string
+		Tab string
+	}
+	// GoBack leaves the screen.
+	GoBack struct{}
+	// Ask shows a dialog.
+	Ask struct{ Dialog Dialog }
+	// Done tells what an action did, and the command that does the same.
+	Done struct {
+		Command string
+		Said    string
+		Err     error
+	}
+	// Copy puts a text into the terminal's clipboard.
+	Copy struct{ Text string }
+	// Tick passes once a second, so that ages grow.
+	Tick struct{ At time.Time }
+)
+
+// Send makes a command of a message.
+func Send(msg tea.Msg) tea.Cmd { return func() tea.Msg { return msg } }
