@@ -64,6 +64,7 @@ missing_packages() {
     have git || printf 'git\n'
     have ps || printf 'procps\n'
     have setpriv || printf 'util-linux\n'
+    have tmux || printf 'tmux\n' # a terminal for cdui tui
     [ "$(id -u)" != 0 ] || have ip || printf 'iproute2\n' # network namespaces, which only root can make
     [ -e /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ] || printf 'dataset-fashion-mnist\n'
 }

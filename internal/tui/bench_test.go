@@ -170,7 +170,7 @@ func BenchmarkTUI(b *testing.B) {
 		}
 		src := &flood{source: sweep()}
 		s := newScreen(b, 120, 40, small(), func(c *tui.Config) { c.Source = src })
-		s.m.Update(ui.OpenRun{ID: idSweep, Tab: "console"})
+		s.m.Open(idSweep, "console")
 		minute := func() {
 			for range 60 * 10 { // ten reads a second
 				chunk, _ := src.Log(context.Background(), idSweep, src.at, 0, 0)

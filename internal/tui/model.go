@@ -146,17 +146,9 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		return m.paste(msg)
 	case tea.MouseMsg:
 		return m.mouse(msg)
-	case ui.OpenRun:
-		s := screen.NewRun(m.world, msg.ID, msg.Tab)
-		m.opened = append(m.opened, s)
-		return s.Init()
 	case crashed:
 		m.fatal = msg.err
 		return tea.Quit
-	case ui.GoBack:
-		m.back()
-	case ui.Ask:
-		m.dialog = msg.Dialog
 	case ui.Done:
 		m.say(msg)
 	case ui.Copy:
@@ -210,6 +202,25 @@ func (m *model) take(f fed) tea.Cmd {
 func (m *model) paint(name string) {
 	m.themeName = name
 	m.world.Theme = theme.New(name, m.cfg.Unicode, m.rich)
+}
+
+// Open implements ui.Shell.
+func (m *model) Open(id, tab string) tea.Cmd {
+	s := screen.NewRun(m.world, id, tab)
+	m.opened = append(m.opened, s)
+	return s.Init()
+}
+
+// Back implements ui.Shell.
+func (m *model) Back() tea.Cmd {
+	m.back()
+	return nil
+}
+
+// Ask implements ui.Shell.
+func (m *model) Ask(d ui.Dialog) tea.Cmd {
+	m.dialog = d
+	return nil
 }
 
 // back leaves what was opened last.

@@ -319,9 +319,7 @@ func TestStaleRepliesAreDropped(t *testing.T) {
 		s.press("esc", "down", "enter")
 		before := s.text()
 		for _, m := range replies {
-			if _, open := m.(ui.OpenRun); !open {
-				s.m.Update(m)
-			}
+			s.m.Update(m)
 		}
 		if after := s.text(); after != before {
 			t.Errorf("before\n%s\nafter\n%s", before, after)

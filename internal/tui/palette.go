@@ -85,7 +85,7 @@ func openTab(m *model, rest, tab string) tea.Cmd {
 	}
 	for _, r := range m.world.Board.Runs() {
 		if strings.HasPrefix(r.ID, rest) || r.Name == rest {
-			return ui.Send(ui.OpenRun{ID: r.ID, Tab: tab})
+			return m.world.Shell.Open(r.ID, tab)
 		}
 	}
 	return m.wrong(m.world.Lang.F("no run %q", rest))

@@ -83,6 +83,7 @@ func newModel(ctx context.Context, cfg Config) *model {
 		Source: cfg.Source, Act: cfg.Act, Server: cfg.Server,
 	}
 	m := &model{cfg: cfg, world: w, feed: live.New(cfg.Dial), themeName: name}
+	w.Shell = m
 	m.reset()
 	return m
 }

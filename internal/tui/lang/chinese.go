@@ -20,7 +20,7 @@ var chinese = map[string]string{
 	// Head and foot.
 	"live": "即時", "connecting": "連線中", "Connecting…": "連線中…", "link lost": "連線中斷", "link lost %s": "連線中斷 %s", "trying again": "重試中",
 	"%d running": "%d 執行中", "%d waiting": "%d 等候", "%d/%d cards busy": "%d/%d 張卡使用中", "%d/%d workers": "%d/%d 台工作機",
-	"%s of %s runs": "%s / 共 %s 筆", "%d marked": "已標記 %d", "%d running, %d waiting": "%d 執行中，%d 等候", "%d machines, %d cards": "%d 台機器，%d 張卡",
+	"%s of %s runs": "%s / 共 %s 筆", "%d marked": "已標記 %d", "%d running, %d waiting": "%d 執行中，%d 等候", "1 machine": "1 台機器", "%d machines": "%d 台機器", "1 card": "1 張卡", "%d cards": "%d 張卡",
 	"too small: %d×%d": "視窗太小：%d×%d", "%d×%d at least": "至少 %d×%d", "q quits": "q 離開", "It is tried again all the time; q quits.": "持續重試中；按 q 離開。",
 	"regular expression, ! turns it around": "正規表示式，! 表示排除", "Nothing matches /%s": "沒有符合 /%s 的項目", "esc shows everything again": "按 esc 顯示全部",
 	"copied %s": "已複製 %s",

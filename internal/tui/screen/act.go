@@ -39,7 +39,7 @@ func cancelRuns(w *ui.World, list []api.Run) tea.Cmd {
 		return said(w.Lang.T("nothing to cancel: it has ended"))
 	}
 	if len(list) > 1 {
-		return ui.Send(ui.Ask{Dialog: dialog.NewConfirm(w, w.Lang.F("Cancel %d runs?", len(list)), titles(list), w.Lang.T("cancel them"), doCancel(w, list))})
+		return w.Shell.Ask(dialog.NewConfirm(w, w.Lang.F("Cancel %d runs?", len(list)), titles(list), w.Lang.T("cancel them"), doCancel(w, list)))
 	}
 	return doCancel(w, list)
 }
@@ -96,25 +96,18 @@ func deleteRuns(w *ui.World, list []api.Run) tea.Cmd {
 	if len(ended) == 0 {
 		return said(w.Lang.T("only a run that has ended can be deleted: cancel it first"))
 	}
-	question := w.Lang.N(len(ended), "Delete this run?", "Delete %d runs?", countOf(ended)...)
+	question := w.Lang.N(len(ended), "Delete this run?", "Delete %d runs?", counted(len(ended))...)
 	lines := append(titles(ended), "", w.Lang.T("Events, metrics, console and files go with it."))
 	do := each(w, "runs rm", ended, func(ctx context.Context, id string) error { return w.Act.Runs.Delete(ctx, id) })
-	return ui.Send(ui.Ask{Dialog: dialog.NewConfirm(w, question, lines, w.Lang.T("delete"), do)})
-}
-
-func countOf(list []api.Run) []any {
-	if len(list) == 1 {
-		return nil
-	}
-	return []any{len(list)}
+	return w.Shell.Ask(dialog.NewConfirm(w, question, lines, w.Lang.T("delete"), do))
 }
 
 // queueOn opens the dialog that queues a copy of a run somewhere else.
 func queueOn(w *ui.World, list []api.Run) tea.Cmd {
 	if len(list) == 0 {
-		return ui.Send(ui.Ask{Dialog: dialog.NewSubmit(w, nil)})
+		return w.Shell.Ask(dialog.NewSubmit(w, nil))
 	}
-	return ui.Send(ui.Ask{Dialog: dialog.NewSubmit(w, &list[0])})
+	return w.Shell.Ask(dialog.NewSubmit(w, &list[0]))
 }
 
 func said(text string) tea.Cmd { return ui.Send(ui.Done{Said: text}) }

@@ -153,7 +153,7 @@ func (s *Queue) Update(msg tea.Msg) tea.Cmd {
 func (s *Queue) enter() tea.Cmd {
 	r := s.rows[s.table.Cursor]
 	if r.entry != nil {
-		return ui.Send(ui.OpenRun{ID: r.entry.RunID})
+		return s.w.Shell.Open(r.entry.RunID, "")
 	}
 	s.open[r.key.Key] = !s.open[r.key.Key]
 	s.at, s.stale = r.id(), true
@@ -196,7 +196,7 @@ func (s *Queue) key(k string) tea.Cmd {
 	}
 	switch {
 	case keymap.Logs.Is(k):
-		return ui.Send(ui.OpenRun{ID: list[0].ID, Tab: "console"})
+		return s.w.Shell.Open(list[0].ID, "console")
 	case keymap.Cancel.Is(k):
 		if s.rows[s.table.Cursor].entry == nil {
 			return said(s.w.Lang.T("open the key with enter and choose a run"))

@@ -205,7 +205,7 @@ func (s *Run) key(k string) tea.Cmd {
 	case keymap.Yank.Is(k):
 		return ui.Send(ui.Copy{Text: s.id})
 	case keymap.Back.Is(k):
-		return ui.Send(ui.GoBack{})
+		return s.w.Shell.Back()
 	}
 	return nil
 }

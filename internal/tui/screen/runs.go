@@ -236,7 +236,7 @@ func (s *Runs) click(x, y int) tea.Cmd {
 	case i < 0:
 		return nil
 	case i == s.table.Cursor:
-		return ui.Send(ui.OpenRun{ID: s.rows[i].ID})
+		return s.w.Shell.Open(s.rows[i].ID, "")
 	}
 	s.move(i - s.table.Cursor)
 	return nil
@@ -269,11 +269,11 @@ func (s *Runs) key(k string) tea.Cmd {
 	}
 	switch {
 	case keymap.Open.Is(k):
-		return ui.Send(ui.OpenRun{ID: at.ID})
+		return s.w.Shell.Open(at.ID, "")
 	case keymap.Logs.Is(k):
-		return ui.Send(ui.OpenRun{ID: at.ID, Tab: "console"})
+		return s.w.Shell.Open(at.ID, "console")
 	case keymap.Describe.Is(k):
-		return ui.Send(ui.OpenRun{ID: at.ID, Tab: "facts"})
+		return s.w.Shell.Open(at.ID, "facts")
 	case keymap.Mark.Is(k):
 		if s.marked[at.ID] {
 			delete(s.marked, at.ID)

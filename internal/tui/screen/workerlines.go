@@ -122,7 +122,7 @@ func (s *Workers) standing(w api.Worker) (string, theme.Role, string) {
 			words = l.F("link lost %s", text.Age(s.w.Now().Sub(*w.LastSeen)))
 		}
 		if len(w.Runs) > 0 {
-			words += " " + l.N(len(w.Runs), "(1 run held)", "(%d runs held)", countOf2(len(w.Runs))...)
+			words += " " + l.N(len(w.Runs), "(1 run held)", "(%d runs held)", counted(len(w.Runs))...)
 			if w.ResumeUntil != nil {
 				words += " " + l.F("resumes until %s", w.ResumeUntil.Local().Format("15:04"))
 			}

@@ -94,7 +94,10 @@ func (s *Workers) Note() string {
 			cards++
 		}
 	}
-	note := s.w.Lang.F("%d machines, %d cards", n, cards)
+	note := s.w.Lang.N(n, "1 machine", "%d machines", counted(n)...)
+	if cards > 0 {
+		note += ", " + s.w.Lang.N(cards, "1 card", "%d cards", counted(cards)...)
+	}
 	if s.filter.re != nil {
 		note += "  /" + s.filter.pattern
 	}
@@ -171,7 +174,7 @@ func (s *Workers) key(k string) tea.Cmd {
 		return nil
 	}
 	if keymap.AddWorker.Is(k) {
-		return ui.Send(ui.Ask{Dialog: dialog.NewAddWorker(s.w)})
+		return s.w.Shell.Ask(dialog.NewAddWorker(s.w))
 	}
 	if s.cursor >= len(s.rows) {
 		return nil
@@ -180,7 +183,7 @@ func (s *Workers) key(k string) tea.Cmd {
 	switch {
 	case keymap.Open.Is(k):
 		if r.device != nil && len(r.device.Runs) > 0 {
-			return ui.Send(ui.OpenRun{ID: r.device.Runs[0]})
+			return s.w.Shell.Open(r.device.Runs[0], "")
 		}
 		return s.describe(r)
 	case keymap.Describe.Is(k):
@@ -223,17 +226,17 @@ func (s *Workers) remove(worker *api.Worker) tea.Cmd {
 	}
 	name := worker.Name
 	command := w.Command("workers rm " + name)
-	lines := []string{w.Lang.N(len(worker.Runs), "1 run is there and would be interrupted.", "%d runs are there and would be interrupted.", countOf2(len(worker.Runs))...)}
+	lines := []string{w.Lang.N(len(worker.Runs), "1 run is there and would be interrupted.", "%d runs are there and would be interrupted.", counted(len(worker.Runs))...)}
 	if len(worker.Runs) == 0 {
 		lines = []string{w.Lang.T("Nothing runs there. Its agent has to be enrolled again to come back.")}
 	}
 	do := func() tea.Msg {
 		return ui.Done{Command: command, Said: w.Lang.F("%s is forgotten", name), Err: w.Act.Workers.RemoveWorker(w.Context, name)}
 	}
-	return ui.Send(ui.Ask{Dialog: dialog.NewConfirm(w, w.Lang.F("Remove worker %s?", name), lines, w.Lang.T("remove"), do)})
+	return w.Shell.Ask(dialog.NewConfirm(w, w.Lang.F("Remove worker %s?", name), lines, w.Lang.T("remove"), do))
 }
 
-func countOf2(n int) []any {
+func counted(n int) []any {
 	if n == 1 {
 		return nil
 	}
@@ -298,7 +301,7 @@ func (s *Workers) describe(r workerRow) tea.Cmd {
 		title = w.Lang.T("this machine")
 	}
 	list := s.machineFacts(r)
-	return ui.Send(ui.Ask{Dialog: dialog.NewReader(w, widget.Plain(title), func(width int) []string {
+	return w.Shell.Ask(dialog.NewReader(w, widget.Plain(title), func(width int) []string {
 		var out []string
 		for _, f := range list {
 			for i, line := range text.Wrap(widget.Plain(f.text), max(10, min(width, 90)-16)) {
@@ -310,7 +313,7 @@ func (s *Workers) describe(r workerRow) tea.Cmd {
 			}
 		}
 		return out
-	})})
+	}))
 }
 
 func (s *Workers) machineFacts(r workerRow) []fact {

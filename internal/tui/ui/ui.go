@@ -29,6 +29,19 @@ type World struct {
 	// Server is what --server needs to lead here, for the commands that are
 	// shown; empty where it needs none.
 	Server string
+	// Shell is the program around the screens.
+	Shell Shell
+}
+
+// Shell does what a screen asks for at once, so that the keys that come after
+// one find what it opened.
+type Shell interface {
+	// Open shows a run; tab is which part of it, empty for the first.
+	Open(id, tab string) tea.Cmd
+	// Back leaves the screen.
+	Back() tea.Cmd
+	// Ask shows a dialog.
+	Ask(d Dialog) tea.Cmd
 }
 
 // Command is a line of the command line that does what a key did.
@@ -115,15 +128,6 @@ type Dialog interface {
 
 // Messages to the root.
 type (
-	// OpenRun shows a run; Tab is which part of it, empty for the first.
-	OpenRun struct {
-		ID  string
-		Tab string
-	}
-	// GoBack leaves the screen.
-	GoBack struct{}
-	// Ask shows a dialog.
-	Ask struct{ Dialog Dialog }
 	// Done tells what an action did, and the command that does the same.
 	Done struct {
 		Command string

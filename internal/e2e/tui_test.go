@@ -1,0 +1,303 @@
+package e2e_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// pane is `cdui tui` in a tmux of 80 by 24, used by keys alone.
+type pane struct {
+	t    *testing.T
+	p    *plane
+	sock string
+}
+
+// newPane starts it in a folder.
+func newPane(t *testing.T, p *plane, dir string) *pane {
+	t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Fatal("no tmux; run scripts/deps.sh test")
+	}
+	x := &pane{t: t, p: p, sock: filepath.Join(shortTemp(t), "tmux")}
+	cmd := exec.Command("tmux", "-S", x.sock, "-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24",
+		"'"+binary+"' tui --theme dark; echo left with $?; sleep 1000")
+	cmd.Env, cmd.Dir = append(p.environ(), "LC_ALL=C.UTF-8", "SHELL=/bin/sh", "TERM=xterm-256color"), dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("tmux: %v: %s", err, out)
+	}
+	t.Cleanup(func() { _, _ = x.tmux("kill-server") })
+	return x
+}
+
+func (x *pane) tmux(args ...string) (string, error) {
+	out, err := exec.Command("tmux", append([]string{"-S", x.sock}, args...)...).CombinedOutput()
+	return string(out), err
+}
+
+// text is what the screen shows now.
+func (x *pane) text() string {
+	x.t.Helper()
+	out, err := x.tmux("capture-pane", "-p")
+	if err != nil {
+		x.t.Fatalf("tmux: %v: %s", err, out)
+	}
+	return out
+}
+
+// keys sends keys by tmux's names, one after the other.
+func (x *pane) keys(keys ...string) {
+	x.t.Helper()
+	for _, k := range keys {
+		if out, err := x.tmux("send-keys", k); err != nil {
+			x.t.Fatalf("tmux: %v: %s", err, out)
+		}
+		if k == "Escape" {
+			time.Sleep(100 * time.Millisecond) // or it is taken for Alt with the next key
+		}
+	}
+}
+
+func (x *pane) write(text string) {
+	x.t.Helper()
+	if out, err := x.tmux("send-keys", "-l", text); err != nil {
+		x.t.Fatalf("tmux: %v: %s", err, out)
+	}
+}
+
+// shows waits until all words stand on the screen.
+func (x *pane) shows(words ...string) {
+	x.t.Helper()
+	x.until(strings.Join(words, ", "), func(s string) bool {
+		for _, w := range words {
+			if !strings.Contains(s, w) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func (x *pane) hides(words string) {
+	x.t.Helper()
+	x.until("nothing of "+words, func(s string) bool { return !strings.Contains(s, words) })
+}
+
+func (x *pane) until(what string, ok func(screen string) bool) {
+	x.t.Helper()
+	last := ""
+	for deadline := time.Now().Add(time.Minute); ; {
+		if last = x.text(); ok(last) {
+			return
+		}
+		if time.Now().After(deadline) {
+			x.t.Fatalf("the screen doesn't show %s:\n%s", what, last)
+		}
+		time.Sleep(30 * time.Millisecond)
+	}
+}
+
+const tuiTraining = `import math, time, cdui
+for epoch in range(2000):
+    if cdui.should_stop():
+        break
+    cdui.log({"train_loss": 2.3 * math.exp(-epoch / 20), "val_accuracy": 1 - math.exp(-epoch / 20)}, step=epoch)
+    print(f"epoch {epoch} 訓練中 🚀", flush=True)
+    time.sleep(0.2)
+`
+
+// Proves T-01, T-02, T-03 and T-06 on the real thing: a tour by keys alone, in 80 by
+// 24, of a control plane with an agent that trains.
+func TestATourOfTheScreenByKeys(t *testing.T) {
+	needTorch(t)
+	p := newPlane(t)
+	work := filepath.Join(filepath.Dir(p.dir), "work")
+	if err := os.Mkdir(work, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.file("work/train.py", tuiTraining)
+	x := newPane(t, p, work)
+	x.shows("● live", "No runs yet.")
+
+	// A worker is added, and its agent started with what the dialog says.
+	x.keys("Tab", "Tab", "a")
+	x.write("box1")
+	x.shows("cdui workers add box1")
+	x.keys("Enter")
+	x.shows("--token")
+	agent := startAgent(t, p, tokenOn(x.text()))
+	x.keys("Escape")
+	x.shows("box1  online")
+
+	// A training is submitted to it.
+	x.keys("Tab", "n")
+	x.write("train.py")
+	x.keys("Down", "Right")
+	x.shows("(•) box1", "start at once", "cdui run --worker box1 --devices cpu train.py")
+	x.keys("Enter")
+	x.shows("queued as", "train.py", "box1/cpu")
+
+	// Filter: one passes, then all but that one.
+	other := p.run("--name", "another one", "--", "sleep", "1000")
+	x.shows("another one")
+	x.keys("/")
+	x.write("TRAIN")
+	x.hides("another one")
+	x.keys("Enter", "/", "Home")
+	x.write("!")
+	x.keys("Enter")
+	x.shows("another one", "1 of 2 runs")
+	x.hides("train.py")
+	x.keys("Escape")
+	x.shows("2 of 2 runs")
+
+	// Open it, look at its chart, follow its output.
+	x.keys("/")
+	x.write("train")
+	x.keys("Enter", "Enter")
+	x.shows("running on box1/cpu", "1 overview", "train_loss")
+	x.keys("2")
+	x.until("a chart", func(s string) bool {
+		return strings.Contains(s, "val_accuracy") && strings.IndexFunc(s, func(r rune) bool { return r > 0x2800 && r <= 0x28ff }) >= 0
+	})
+	x.keys("3")
+	x.shows("following", "訓練中 🚀")
+	epoch := regexp.MustCompile(`epoch (\d+) `)
+	first := epoch.FindString(x.text())
+	x.until("later output", func(s string) bool { return !strings.Contains(s, first) })
+	x.keys("Up", "Up")
+	x.shows("paused, f follows")
+	x.keys("f")
+	x.shows("following")
+
+	// Cancel shows the grace, then the end.
+	x.keys("c")
+	x.shows("asked to stop; it has", "cdui cancel")
+	x.until("its end", func(s string) bool {
+		return strings.Contains(s, "⊘ cancelled") || strings.Contains(s, "✓ succeeded")
+	})
+	x.keys("Escape", "Escape")
+	x.shows("2 of 2 runs")
+
+	// Drain and undrain.
+	x.keys("Tab", "Tab")
+	x.shows("box1  online")
+	x.keys("End", "D")
+	x.shows("box1  draining", "cdui workers drain box1")
+	x.keys("D")
+	x.shows("box1  online", "cdui workers undrain box1")
+
+	// The control plane goes away and comes back; what went meanwhile is gone.
+	x.keys("Tab")
+	p.kill9()
+	x.shows("link lost", "trying again", "another one")
+	p.start()
+	x.shows("● live", "another one")
+	x.hides("link lost")
+	p.cdui("cancel", other)
+	p.ended(other)
+	p.cdui("runs", "rm", other)
+	x.hides("another one")
+	x.shows("train.py", "1 of 1 runs")
+
+	x.keys("q")
+	x.shows("left with 0")
+	stopAgent(t, agent)
+}
+
+// tokenOn finds the one-time token on a screen that has broken its line.
+func tokenOn(screen string) string {
+	var all strings.Builder
+	for line := range strings.SplitSeq(screen, "\n") {
+		if _, rest, ok := strings.Cut(line, "│ "); ok {
+			inner, _, _ := strings.Cut(rest, " │")
+			all.WriteString(strings.TrimRight(inner, " "))
+			if strings.HasSuffix(inner, " ") {
+				all.WriteByte(' ')
+			}
+		}
+	}
+	m := regexp.MustCompile(`--token ([a-z0-9.]+)`).FindStringSubmatch(all.String())
+	if m == nil {
+		return ""
+	}
+	return m[1]
+}
+
+// startAgent starts an agent of this machine, with a folder of its own.
+func startAgent(t *testing.T, p *plane, token string) *exec.Cmd {
+	t.Helper()
+	if token == "" {
+		t.Fatal("no token on the screen")
+	}
+	home := shortTemp(t)
+	args := []string{"agent", "start", "--control", "http://" + p.addr, "--name", "box1", "--token", token}
+	if python != "" {
+		args = append(args, "--python", python)
+	}
+	cmd := exec.Command(binary, args...)
+	cmd.Env = append(p.environ(), "CDUI_HOME="+filepath.Join(home, "a"), "HOME="+home)
+	cmd.Dir = home
+	log := &safeBuffer{}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()
+		_, _ = killMatching(home)
+		if t.Failed() {
+			t.Logf("agent's log:\n%s", tail(log.String(), 3000))
+		}
+	})
+	return cmd
+}
+
+func stopAgent(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Logf("agent: %v", err)
+	}
+}
+
+// Proves T-01 and S-05: lists that go on follow the feed, and say when the line
+// is lost.
+func TestListsThatGoOn(t *testing.T) {
+	p := newPlane(t)
+	out := &safeBuffer{}
+	errs := &safeBuffer{}
+	cmd := p.command("ls", "--watch")
+	cmd.Stdout, cmd.Stderr = out, errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(done) }()
+	t.Cleanup(func() { _ = cmd.Process.Kill(); <-done })
+	id := p.run("--name", "watched", "--", "true")
+	p.ended(id)
+	eventually(t, time.Minute, "its end is in the list", func() bool {
+		return strings.Contains(out.String(), "watched") && strings.Contains(out.String(), "succeeded")
+	})
+	p.kill9()
+	eventually(t, time.Minute, "the lost line is said", func() bool { return strings.Contains(errs.String(), "trying again") })
+	p.start()
+	p.run("--name", "after", "--", "true")
+	eventually(t, time.Minute, "the list goes on", func() bool { return strings.Contains(out.String(), "after") })
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	if code := cmd.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("exit code %d", code)
+	}
+}
