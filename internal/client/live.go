@@ -64,7 +64,11 @@ func (c *Client) Live(ctx context.Context, boot string, cursor int64) (*LiveConn
 		return nil, context.Cause(ctx)
 	case res != nil:
 		defer res.Body.Close()
-		return nil, replyError(place, res)
+		err := replyError(place, res)
+		if api.CodeOf(err) == api.NotFound {
+			err = api.Errorf(api.NotFound, "the control plane at %s is older than this program and has no feed: upgrade it, or leave --watch out", hostPort(place.URL))
+		}
+		return nil, err
 	default:
 		c.forget(place)
 		return nil, &Unreachable{Text: unreachableText(place, err), Err: err}

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,6 +39,27 @@ func newPane(t *testing.T, p *plane, dir string) *pane {
 func (x *pane) tmux(args ...string) (string, error) {
 	out, err := exec.Command("tmux", append([]string{"-S", x.sock}, args...)...).CombinedOutput()
 	return string(out), err
+}
+
+// terminate sends SIGTERM to the program in the pane.
+func (x *pane) terminate() {
+	x.t.Helper()
+	out, err := x.tmux("list-panes", "-F", "#{pane_pid}")
+	if err != nil {
+		x.t.Fatalf("tmux: %v: %s", err, out)
+	}
+	shell := strings.TrimSpace(out)
+	children, err := os.ReadFile(filepath.Join("/proc", shell, "task", shell, "children"))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(children)))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+		x.t.Fatal(err)
+	}
 }
 
 // text is what the screen shows now.
@@ -207,6 +229,13 @@ func TestATourOfTheScreenByKeys(t *testing.T) {
 
 	x.keys("q")
 	x.shows("left with 0")
+
+	// U2, with the program as it is shipped.
+	x = newPane(t, p, work)
+	x.shows("● live", "train.py")
+	x.terminate()
+	x.shows("left with 143")
+	x.hides("● live")
 	stopAgent(t, agent)
 }
 

@@ -33,25 +33,29 @@ func simple(s string) string {
 	for s != "" {
 		cluster, rest, _, next := uniseg.FirstGraphemeClusterInString(s, state)
 		s, state = rest, next
-		first, size := utf8.DecodeRuneInString(cluster)
-		switch {
-		case size == len(cluster):
-			b.WriteString(cluster)
-		case first >= 0x1F1E6 && first <= 0x1F1FF: // flags: their letters
-			for _, r := range cluster {
-				b.WriteRune('A' + r - 0x1F1E6)
-			}
-		case first >= 0x2190: // pictures, whatever joins or tints them
-			if first < 0x3000 && uniseg.StringWidth(cluster) != uniseg.StringWidth(cluster[:size]) {
-				b.WriteByte('*')
-			} else {
-				b.WriteString(cluster[:size])
-			}
-		default:
-			b.WriteString(cluster)
-		}
+		b.WriteString(simpleCluster(cluster))
 	}
 	return b.String()
+}
+
+// simpleCluster makes what every terminal takes for the same number of cells.
+func simpleCluster(cluster string) string {
+	first, size := utf8.DecodeRuneInString(cluster)
+	switch {
+	case first >= 0x1F1E6 && first <= 0x1F1FF: // a flag: its letters
+		return strings.Map(func(r rune) rune {
+			if r < 0x1F1E6 || r > 0x1F1FF {
+				return -1
+			}
+			return 'A' + r - 0x1F1E6
+		}, cluster)
+	case size < len(cluster) && first >= 0x2190 && uniseg.StringWidth(cluster) == uniseg.StringWidth(cluster[:size]):
+		cluster = cluster[:size] // a picture, whatever was joined to it or tints it
+	}
+	if uniseg.StringWidth(cluster) != ansi.StringWidth(cluster) || uniseg.StringWidth(cluster) != ansi.StringWidthWc(cluster) {
+		return "*"
+	}
+	return cluster
 }
 
 // Fit crops or pads painted text to exactly so many cells.
@@ -107,6 +111,9 @@ func Overlay(lines, block []string, x, y int) []string {
 		line := lines[at]
 		total := ansi.StringWidth(line)
 		left, right := ansi.Truncate(line, x, ""), ansi.Cut(line, x+w, max(total, x+w))
+		if ansi.StringWidth(right) > total-x-w { // the first character lies half under the block
+			right = ansi.Cut(line, x+w+1, max(total, x+w+1))
+		}
 		if gap := x - ansi.StringWidth(left); gap > 0 {
 			left += strings.Repeat(" ", gap) // a wide character was cut
 		}
