@@ -71,8 +71,10 @@ func small() api.LiveFrame {
 	h100 := func(n int, util, used int64, slots int, runs ...string) api.WorkerDevice {
 		return api.WorkerDevice{Device: card(n, "NVIDIA H100 80GB", util, used, 80), Slots: api.WorkerSlots{Slots: api.Slots{Cap: 1, Used: slots}}, Runs: runs}
 	}
+	shared := h100(1, 61, 41, 1, clitest.ID("7aa01e00"))
+	shared.Shared, shared.PromisedMiB, shared.RoomMiB = true, 69<<10, 11<<10
 	sick := h100(1, 0, 6, 0)
-	sick.Cordon = &api.Problem{Code: "xid", Text: "Xid 79"}
+	sick.Cordon = &api.Problem{Code: run.ReasonCordoned, Text: "Xid 79"}
 	sick.Processes = []device.Process{{PID: 2214, User: ptr("alice"), Name: ptr("python")}}
 	return api.LiveFrame{
 		Type: api.LiveSnapshot, Boot: "b", Cursor: 12, Complete: true, Runs: list,
@@ -82,6 +84,7 @@ func small() api.LiveFrame {
 			key("box1/cuda:1", 1, []api.QueueEntry{entry("7aa01e00", "長期預訓練 language model", run.Running, 0, nil)},
 				[]api.QueueEntry{entry("5b90cc12", "finetune-7b", run.Queued, 1, &busy), entry("0c11d400", "eval 評估 📈", run.Queued, 2, &behind)}),
 			key("box2/cuda:1", 1, nil, []api.QueueEntry{entry("c0ffee00", "probe.py", run.Queued, 1, &offline)}),
+			{QueueKey: api.QueueKey{Key: "cuda:0", Cap: 1, Held: ptr(run.KeyHeld("cuda:0", "until the paper is out"))}},
 			key("cpu", 2, []api.QueueEntry{entry("81d00200", "digits", run.Running, 0, nil)}, []api.QueueEntry{entry("be1d0000", "later", run.Queued, 0, &held)}),
 		},
 		Machine: &api.LiveMachine{
@@ -91,7 +94,7 @@ func small() api.LiveFrame {
 		},
 		Workers: []api.Worker{
 			{Name: "box1", State: api.WorkerOnline, Version: "0.4.0", Via: "direct", Platform: &protocol.Platform{Cores: 32}, Python: &protocol.Python{Torch: &torch}, ConnectedAt: ago(6 * 24 * time.Hour), Runs: []string{idSweep, clitest.ID("7aa01e00")},
-				Devices: []api.WorkerDevice{h100(0, 83, 41, 1, idSweep), h100(1, 61, 41, 1, clitest.ID("7aa01e00"))}},
+				Devices: []api.WorkerDevice{h100(0, 83, 41, 1, idSweep), shared}},
 			{Name: "box2", State: api.WorkerDisconnected, Version: "0.4.0", Via: "tunnel", LastSeen: ago(12 * time.Second), ResumeUntil: ptr(clitest.Now().Add(24 * time.Hour)), Runs: []string{idLong},
 				Devices: []api.WorkerDevice{h100(0, 97, 70, 1, idLong), sick}},
 			{Name: "box3", State: api.WorkerOnline, Degraded: true, Version: "0.4.0", Via: "direct", Python: &protocol.Python{}, Catalog: &api.WorkerCatalog{MissingThere: []string{"my-pack:Conv4d", "my-pack:Mixer"}}},
@@ -222,8 +225,12 @@ func (s *source) Delete(_ context.Context, id string) error {
 	return s.note("delete %s", run.Short(id))
 }
 
-func (s *source) Rerun(_ context.Context, id string, body api.RerunRequest) (api.SubmitReply, error) {
-	return api.SubmitReply{RunID: clitest.ID("fe11")}, s.note("rerun %s device %s target %s", run.Short(id), body.Options["device"], body.Options["target"])
+func (s *source) HoldQueue(_ context.Context, key, _ string) (api.QueueHold, error) {
+	return api.QueueHold{}, s.note("hold queue %s", key)
+}
+
+func (s *source) ReleaseQueue(_ context.Context, key string) (api.QueueHold, error) {
+	return api.QueueHold{}, s.note("release queue %s", key)
 }
 
 func (s *source) AddWorker(_ context.Context, name string, _ time.Duration) (api.EnrollmentReply, error) {
@@ -243,7 +250,7 @@ func (s *source) Undrain(_ context.Context, name string) (api.Worker, error) {
 func (s *source) RemoveWorker(_ context.Context, name string) error { return s.note("remove %s", name) }
 
 func (s *source) submit(_ context.Context, sub ui.Submission) (api.SubmitReply, error) {
-	return api.SubmitReply{RunID: clitest.ID("fe11")}, s.note("submit %s %v on %s %v", sub.File, sub.Args, sub.Worker, sub.Devices)
+	return api.SubmitReply{RunID: clitest.ID("fe11")}, s.note("submit %s%s %v on %s %v %s", run.Short(sub.From), sub.File, sub.Args, sub.Worker, sub.Devices, sub.Memory)
 }
 
 // sweep is what there is to read of the run that the fixtures open.

@@ -41,7 +41,7 @@ func newScreen(t testing.TB, w, h int, frame api.LiveFrame, options ...option) *
 	src := sweep()
 	cfg := tui.Config{
 		Dial:   func(context.Context, string, int64) (live.Conn, error) { panic("a test dials") },
-		Source: src, Act: ui.Actions{Runs: src, Workers: src, Submit: src.submit},
+		Source: src, Act: ui.Actions{Runs: src, Workers: src, Queue: src, Submit: src.submit},
 		Theme: "dark", Lang: lang.English, Unicode: true, Place: "lab:8000", Now: clitest.Now,
 	}
 	for _, o := range options {

@@ -125,10 +125,16 @@ func TestActionsShowTheCommandThatDoesTheSame(t *testing.T) {
 		"not deleted":           {[]string{"end", "ctrl+d", "enter"}, "[]", nil},
 		"what runs is kept":     {[]string{"ctrl+d"}, "[]", []string{"cancel it first"}},
 		"queue on": {
-			[]string{"s", "right", "down", "right", "space", "enter"}, `[rerun 81d00200 device "cuda:0" target {"worker":"box1","devices":["cuda:0","cuda:1"]}]`,
+			[]string{"s", "right", "down", "right", "space", "enter"}, "[submit 81d00200 [] on box1 [cuda:0 cuda:1] ]",
 			[]string{"queued as fe11", "cdui runs rerun 81d00200 --worker box1 --devices cuda:0,cuda:1"},
 		},
-		"new run":          {append(typedKeys("n", "train.py --lr 3e-4"), "enter"), "[submit train.py [--lr 3e-4] on  [cpu]]", []string{"cdui run train.py -- --lr 3e-4"}},
+		"new run": {append(typedKeys("n", "train.py --lr 3e-4"), "enter"), "[submit train.py [--lr 3e-4] on  [cpu] ]", []string{"cdui run train.py -- --lr 3e-4"}},
+		"memory": {
+			append(typedKeys("s", ""), "down", "down", "1", "2", "G", "i", "B", "enter"), "[submit 81d00200 [] on local [cpu] 12GiB]",
+			[]string{"cdui runs rerun 81d00200 --worker local --device cpu --memory 12GiB"},
+		},
+		"hold a queue":     {[]string{"tab", "h"}, "[hold queue box1/cuda:0]", []string{"nothing of box1/cuda:0 starts", "cdui queue hold box1/cuda:0"}},
+		"release a queue":  {[]string{"tab", "end", "h"}, "[release queue cuda:0]", []string{"cdui queue release cuda:0"}},
 		"drain":            {[]string{"tab", "tab", "down", "down", "D"}, "[drain box1]", []string{"box1 takes no new runs; 2 go on there", "cdui workers drain box1"}},
 		"undrain":          {[]string{"tab", "tab", "end", "D"}, "[undrain 工作站]", []string{"cdui workers undrain 工作站"}},
 		"remove a worker":  {[]string{"tab", "tab", "end", "ctrl+d", "right", "enter"}, "[remove 工作站]", []string{"cdui workers rm 工作站"}},

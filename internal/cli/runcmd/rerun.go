@@ -23,6 +23,7 @@ type RerunOptions struct {
 	Device    string
 	Worker    string
 	Devices   []string
+	Memory    string
 	Seed      int64
 	SeedSet   bool
 	Tags      []string
@@ -74,6 +75,7 @@ remembers which run it comes from.`,
 	f.StringVar(&o.Device, "device", "", "another device")
 	f.StringSliceVar(&o.Devices, "devices", nil, "other devices, that it needs together")
 	f.StringVar(&o.Worker, "worker", "", "another place: local, any or a worker's name")
+	f.StringVar(&o.Memory, "memory", "", "another memory budget, such as 12GiB, or auto")
 	f.Int64Var(&o.Seed, "seed", 0, "another seed")
 	f.StringSliceVar(&o.Tags, "tag", nil, "other tags; may be repeated")
 	f.StringVar(&o.Note, "note", "", "another note")
@@ -93,8 +95,8 @@ func (o *RerunOptions) request() (api.RerunRequest, error) {
 		}
 		changes["device"] = device
 	}
-	if o.Worker != "" || len(o.Devices) > 0 {
-		changes["target"] = run.Target{Worker: o.Worker, Devices: o.Devices}
+	if err := target(&Options{Worker: o.Worker, Devices: o.Devices, Memory: o.Memory}, changes); err != nil {
+		return api.RerunRequest{}, err
 	}
 	if o.SeedSet {
 		if o.Seed < 0 || o.Seed > run.MaxSeed {

@@ -101,7 +101,7 @@ func Run(ctx context.Context, e *env.Env, d Deps, o *Options) error {
 	}
 	return tui.Run(ctx, tui.Config{
 		Dial: watch.Dial(c), Source: c,
-		Act:   ui.Actions{Runs: c, Workers: c, Submit: submitter(e, d.Run)},
+		Act:   ui.Actions{Runs: c, Workers: c, Queue: c, Submit: submitter(e, d.Run, c)},
 		Theme: o.Theme, Lang: o.Lang, Unicode: e.Style().Unicode && !o.ASCII,
 		Place: short(place.URL), Server: e.Flags.Server, In: e.In, Out: e.Out, Environ: e.Environ, Now: e.Now,
 	})
@@ -116,25 +116,27 @@ func short(url string) string {
 }
 
 // submitter queues as `cdui run --detach --json` does.
-func submitter(e *env.Env, deps runcmd.Deps) func(context.Context, ui.Submission) (api.SubmitReply, error) {
+func submitter(e *env.Env, deps runcmd.Deps, c runcmd.Rerunner) func(context.Context, ui.Submission) (api.SubmitReply, error) {
 	return func(ctx context.Context, s ui.Submission) (api.SubmitReply, error) {
 		var out, said bytes.Buffer
 		quiet := *e
 		quiet.In, quiet.Out, quiet.Err, quiet.OutTTY, quiet.ErrTTY = strings.NewReader(""), &out, &said, false, false
-		o := &runcmd.Options{
-			File: home(e, s.File), Args: s.Args, Worker: s.Worker, Name: s.Name,
-			Watch: runcmd.Watch{Detach: true, JSON: true},
+		here := s.Worker == "" || s.Worker == "local"
+		device, devices := "", s.Devices
+		if len(s.Devices) > 0 && (s.Worker == "any" || here && len(s.Devices) == 1) {
+			device, devices = s.Devices[0], nil
 		}
-		switch {
-		case s.Worker == "any" || s.Worker == "" && len(s.Devices) == 1:
-			if len(s.Devices) > 0 {
-				o.Device = s.Devices[0]
-			}
-		default:
-			o.Devices = s.Devices
+		watch := runcmd.Watch{Detach: true, JSON: true}
+		var err error
+		if s.From != "" {
+			err = runcmd.Rerun(ctx, &quiet, deps, c, &runcmd.RerunOptions{Run: s.From, Worker: s.Worker, Device: device, Devices: devices, Memory: s.Memory, Watch: watch})
+		} else {
+			err = runcmd.Run(ctx, &quiet, deps, &runcmd.Options{
+				File: home(e, s.File), Args: s.Args, Worker: s.Worker, Device: device, Devices: devices, Memory: s.Memory, Watch: watch,
+			})
 		}
 		var reply api.SubmitReply
-		if err := runcmd.Run(ctx, &quiet, deps, o); err != nil {
+		if err != nil {
 			if text := strings.TrimSpace(said.String()); text != "" {
 				return reply, fmt.Errorf("%s: %w", text, err)
 			}

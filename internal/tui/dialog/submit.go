@@ -1,8 +1,6 @@
 package dialog
 
 import (
-	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -22,6 +20,7 @@ const (
 	rowWhat = iota
 	rowOn
 	rowDevices
+	rowMemory
 	rowButtons
 )
 
@@ -31,7 +30,9 @@ type Submit struct {
 	// from is the run that a copy is made of, nil for a new one.
 	from *api.Run
 	what textinput.Model
-	row  int
+	// memory is empty for whole cards.
+	memory textinput.Model
+	row    int
 
 	places  []place
 	on      int
@@ -57,7 +58,7 @@ const anyWorker = "any"
 
 // NewSubmit makes the dialog; from is the run to queue again, nil for a new one.
 func NewSubmit(w *ui.World, from *api.Run) *Submit {
-	d := &Submit{w: w, from: from, what: NewInput(w, "", ""), devices: map[string]bool{}, queue: true}
+	d := &Submit{w: w, from: from, what: NewInput(w, "", ""), memory: NewInput(w, "", ""), devices: map[string]bool{}, queue: true}
 	d.look()
 	want, devices := "", []string{}
 	if from != nil {
@@ -149,8 +150,11 @@ func (d *Submit) Update(msg tea.Msg) (tea.Cmd, bool) {
 	case tea.KeyPressMsg:
 		return d.key(msg)
 	case tea.PasteMsg:
-		if d.row == rowWhat {
+		switch d.row {
+		case rowWhat:
 			return typed(&d.what, msg), false
+		case rowMemory:
+			return typed(&d.memory, msg), false
 		}
 	}
 	return nil, false
@@ -177,8 +181,11 @@ func (d *Submit) key(msg tea.KeyPressMsg) (tea.Cmd, bool) {
 		}
 		return d.submit(), false
 	}
-	if d.row == rowWhat {
+	switch d.row {
+	case rowWhat:
 		return typed(&d.what, msg), false
+	case rowMemory:
+		return typed(&d.memory, msg), false
 	}
 	by := map[string]int{"left": -1, "h": -1, "right": 1, "l": 1}[k]
 	switch d.row {
@@ -241,46 +248,22 @@ func (d *Submit) submit() tea.Cmd {
 		return nil
 	}
 	d.busy, d.err = true, nil
-	w, from, command := d.w, d.from, d.command()
-	worker, devices := d.places[d.on].worker, d.chosen()
-	return func() tea.Msg {
-		var reply api.SubmitReply
-		var err error
-		if from != nil {
-			reply, err = again(w.Context, w, from.ID, worker, devices)
-		} else {
-			reply, err = w.Act.Submit(w.Context, ui.Submission{File: file, Args: args, Worker: worker, Devices: devices})
+	w, command := d.w, d.command()
+	sub := ui.Submission{File: file, Args: args, Worker: d.places[d.on].worker, Devices: d.chosen(), Memory: strings.TrimSpace(d.memory.Value())}
+	if d.from != nil {
+		sub.From = d.from.ID
+		if sub.Worker == "" {
+			sub.Worker = "local" // or it would stay where the first one was
 		}
+	}
+	return func() tea.Msg {
+		reply, err := w.Act.Submit(w.Context, sub)
 		said := ""
 		if err == nil {
 			said = w.Lang.F("queued as %s", run.Short(reply.RunID))
 		}
 		return submitted{command, said, err}
 	}
-}
-
-// again queues a copy of a run at another place.
-func again(ctx context.Context, w *ui.World, id, worker string, devices []string) (api.SubmitReply, error) {
-	device := "cpu"
-	if len(devices) > 0 {
-		device = devices[0]
-	}
-	changes := map[string]any{"device": device, "target": nil}
-	switch {
-	case worker == anyWorker:
-		changes["target"] = run.Target{Worker: worker}
-	case worker != "" || len(devices) > 1:
-		changes["target"] = run.Target{Worker: worker, Devices: devices}
-	}
-	body := api.RerunRequest{Options: map[string]json.RawMessage{}}
-	for name, value := range changes {
-		raw, err := json.Marshal(value)
-		if err != nil {
-			return api.SubmitReply{}, err
-		}
-		body.Options[name] = raw
-	}
-	return w.Act.Runs.Rerun(ctx, id, body)
 }
 
 // command is the command line that does the same.
@@ -291,6 +274,9 @@ func (d *Submit) command() string {
 		words = []string{"runs", "rerun", run.Short(d.from.ID)}
 	}
 	worker, devices := d.places[d.on].worker, d.chosen()
+	if worker == "" && d.from != nil {
+		words = append(words, "--worker", "local")
+	}
 	if worker != "" {
 		words = append(words, "--worker", worker)
 	}
@@ -301,6 +287,9 @@ func (d *Submit) command() string {
 		}
 	case len(devices) > 0:
 		words = append(words, "--devices", strings.Join(devices, ","))
+	}
+	if memory := strings.TrimSpace(d.memory.Value()); memory != "" {
+		words = append(words, "--memory", memory)
 	}
 	if file != "" {
 		words = append(words, file)
@@ -390,6 +379,11 @@ func (d *Submit) View(w, h int) []string {
 	}
 	lines = append(lines, flow(label(rowOn, "on"), places, room)...)
 	lines = append(lines, flow(label(rowDevices, "devices"), devices, room)...)
+	memory := InputView(d.w, d.memory, room-9, d.row == rowMemory)
+	if d.memory.Value() == "" {
+		memory += th.Paint(theme.Dim, " "+l.T("whole card; a size such as 12GiB, or auto"))
+	}
+	lines = append(lines, label(rowMemory, "memory")+strings.TrimLeft(memory, " "))
 	for i, line := range wrapped(d.would(), room-9) {
 		head := ""
 		if i == 0 {

@@ -55,6 +55,9 @@ var chinese = map[string]string{
 
 	// Queueing.
 	"Queue a new run": "排入新的執行", "Queue %s again": "再次排入 %s", "what": "檔案", "on": "機器", "devices": "裝置", "would": "將會", "queue": "排入", "queueing…": "排入中…", "queued as %s": "已排入，編號 %s",
+	"whole card; a size such as 12GiB, or auto": "整張卡；或填大小如 12GiB，或 auto",
+	"nothing of %s starts until it is released": "%s 暫停開始，直到釋放", "%s starts runs again": "%s 恢復開始",
+	"cordoned": "已隔離", "in use by %s": "使用中：%s", "%.0f used %s %.0f promised / %s GiB": "已用 %.0f %s 承諾 %.0f / %s GiB",
 	"this machine": "本機", "any": "任一台", "start at once": "立即開始", "start on the first machine that has room": "在第一台有空的機器開始",
 	"wait: %s": "等候：%s", "wait until %s is back": "等到 %s 恢復連線", "wait: %s takes no new runs": "等候：%s 不接收新的執行", "%s busy until %s ends": "%s 使用中，等 %s 結束",
 	"1 waits there already": "已有 1 個在等候", "%d wait there already": "已有 %d 個在等候",

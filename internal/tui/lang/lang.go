@@ -6,6 +6,7 @@ package lang
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"cdui/internal/api"
 	"cdui/internal/run"
@@ -131,6 +132,32 @@ func (p params) one(name string) string {
 
 // id gives the part of a run's id that people are shown.
 func (p params) id(name string) string { return run.Short(p.one(name)) }
+
+// size gives a number of MiB as people read it.
+func (p params) size(name string) string {
+	switch v := p[name].(type) {
+	case int64:
+		return run.MiB(v)
+	case int:
+		return run.MiB(int64(v))
+	case float64: // as it comes over the wire
+		return run.MiB(int64(v))
+	}
+	return "?"
+}
+
+// clock gives a time of day.
+func (p params) clock(name string) string {
+	switch v := p[name].(type) {
+	case time.Time:
+		return v.Local().Format(time.TimeOnly)
+	case string: // as it comes over the wire
+		if t, err := time.Parse(time.RFC3339Nano, v); err == nil {
+			return t.Local().Format(time.TimeOnly)
+		}
+	}
+	return "?"
+}
 
 // list gives texts, ids of runs cut short.
 func (p params) list(name string) string {

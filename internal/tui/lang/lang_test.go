@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"cdui/internal/api"
 	"cdui/internal/run"
@@ -84,6 +85,26 @@ func said(t *testing.T) []string {
 	return slices.DeleteFunc(slices.Compact(out), func(s string) bool { return s == "" || strings.HasPrefix(s, "mount ") })
 }
 
+// reasonCodes are all that package run has.
+func reasonCodes(t *testing.T) []string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", "run", "reason.go"), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var codes []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(v.Names[0].Name, "Reason") && len(v.Values) == 1 {
+			codes = append(codes, text(v.Values[0])...)
+		}
+		return true
+	})
+	if len(codes) < 12 {
+		t.Fatalf("only %v", codes)
+	}
+	return codes
+}
+
 func text(e ast.Expr) []string {
 	lit, ok := e.(*ast.BasicLit)
 	if !ok || lit.Kind != token.STRING {
@@ -101,7 +122,7 @@ func text(e ast.Expr) []string {
 func TestEverythingThatIsSaidIsTranslated(t *testing.T) {
 	t.Parallel()
 	zh := lang.New(lang.Chinese)
-	verbs := regexp.MustCompile(`%[a-z]`)
+	verbs := regexp.MustCompile(`%[.0-9]*[a-z]`)
 	all := said(t)
 	if len(all) < 150 {
 		t.Fatalf("only %d texts were found", len(all))
@@ -121,14 +142,21 @@ func TestEveryReasonAndCodeIsTranslated(t *testing.T) {
 	t.Parallel()
 	zh, en := lang.New(lang.Chinese), lang.New(lang.English)
 	id := strings.Repeat("ab", 16)
+	told := map[string]bool{}
 	for _, r := range []run.Reason{
 		run.SlotBusy("cuda:0", []string{id}), run.Behind(id, 3), run.SetWaiting([]string{"cuda:0"}, []string{id, id}), run.Held(),
 		run.NoDevice([]string{"cuda:9"}), run.WorkerOffline("box1"), run.WorkerDraining("box1"),
 		run.AllDraining([]string{"cuda"}, []string{"a", "b"}), run.NodeTypesMissing([]string{"a"}), run.CardUnhealthy("cuda:0", "Xid 79"),
 		run.AfterWaits(id, run.AfterOK), run.AfterNever(id, run.AfterOK, run.Failed),
+		run.SlotKept("cuda:0", id), run.KeyHeld("cuda:0", ""), run.KeyHeld("cuda:0", "paper"), run.Backoff(id, 1, 3, time.Now()),
+		run.CardInUse("cuda:0", "alice"), run.Cordoned("cuda:0", ""), run.Cordoned("cuda:0", "dust"),
+		run.MemoryWait("cuda:0", 9000, 100, []string{id}), run.MemoryWait("cuda:0", 9000, 100, nil), run.MemoryNever("cuda:0", 9000, 100),
+		run.MemoryNoBudget("cuda:0", []string{id}), run.BudgetRaised("cuda:0", 1, 2, nil), run.StorageUnreachable("mount", []string{"a"}),
+		run.OneShotStart(), run.OneShotTaken([]string{"a"}), run.OneShotRunID([]string{"a"}), run.OneShotPool([]string{"cuda"}),
 	} {
+		told[r.Code] = true
 		got := zh.Reason(r)
-		if got == r.Text || strings.Contains(got, "?") || strings.Contains(got, id) || !strings.ContainsAny(got, "等排正已狀工結") {
+		if got == r.Text || strings.Contains(got, "?") || strings.Contains(got, id) || !strings.ContainsAny(got, "等排正已狀工結須重保") {
 			t.Errorf("%s: %q", r.Code, got)
 		}
 		if en.Reason(r) != r.Text {
@@ -137,6 +165,11 @@ func TestEveryReasonAndCodeIsTranslated(t *testing.T) {
 		// As it comes over the wire, and with nothing to fill in.
 		zh.Reason(run.Reason{Code: r.Code, Params: map[string]any{"runs": []any{id, 3.5, nil}, "devices": "x", "never": true}})
 		zh.Reason(run.Reason{Code: r.Code})
+	}
+	for _, code := range reasonCodes(t) {
+		if !told[code] {
+			t.Errorf("nothing here has the code %s", code)
+		}
 	}
 	if got := zh.Reason(run.Reason{Code: "new_code", Text: "as told"}); got != "as told" {
 		t.Errorf("%q", got)

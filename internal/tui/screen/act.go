@@ -90,6 +90,24 @@ func holdRuns(w *ui.World, list []api.Run) tea.Cmd {
 	return said(w.Lang.T("only a waiting run can be held or released"))
 }
 
+// holdKey keeps all runs of a queue key from starting, or lets them go.
+func holdKey(w *ui.World, k api.LiveKey) tea.Cmd {
+	verb, words := "hold", w.Lang.F("nothing of %s starts until it is released", k.Key)
+	do := func() error {
+		_, err := w.Act.Queue.HoldQueue(w.Context, k.Key, "")
+		return err
+	}
+	if k.Held != nil {
+		verb, words = "release", w.Lang.F("%s starts runs again", k.Key)
+		do = func() error {
+			_, err := w.Act.Queue.ReleaseQueue(w.Context, k.Key)
+			return err
+		}
+	}
+	command := w.Command("queue " + verb + " " + k.Key)
+	return func() tea.Msg { return ui.Done{Command: command, Said: words, Err: do()} }
+}
+
 // deleteRuns asks before it deletes.
 func deleteRuns(w *ui.World, list []api.Run) tea.Cmd {
 	ended := keep(list, func(r api.Run) bool { return !r.Status.Active() })

@@ -190,6 +190,9 @@ func (s *Queue) key(k string) tea.Cmd {
 	if keymap.Open.Is(k) {
 		return s.enter()
 	}
+	if keymap.Hold.Is(k) && s.rows[s.table.Cursor].entry == nil {
+		return holdKey(s.w, s.rows[s.table.Cursor].key)
+	}
 	list := s.chosen()
 	if len(list) == 0 {
 		return nil
@@ -197,13 +200,13 @@ func (s *Queue) key(k string) tea.Cmd {
 	switch {
 	case keymap.Logs.Is(k):
 		return s.w.Shell.Open(list[0].ID, "console")
+	case keymap.Hold.Is(k):
+		return holdRuns(s.w, list)
 	case keymap.Cancel.Is(k):
 		if s.rows[s.table.Cursor].entry == nil {
 			return said(s.w.Lang.T("open the key with enter and choose a run"))
 		}
 		return cancelRuns(s.w, list)
-	case keymap.Hold.Is(k):
-		return holdRuns(s.w, list)
 	case keymap.QueueOn.Is(k):
 		return queueOn(s.w, list)
 	case keymap.Yank.Is(k):
@@ -228,10 +231,10 @@ func (s *Queue) View(w, h int) []string {
 	l := s.w.Lang
 	s.table.Columns = []widget.Column{
 		{Title: l.T("KEY"), Width: 14, Grow: 1},
-		{Title: l.T("CAP"), Width: 5, Drop: 3},
+		{Title: l.T("CAP"), Width: 6, Drop: 3},
 		{Title: l.T("RUNNING"), Width: 10, Grow: 1},
 		{Title: l.T("WAITING (in order)"), Width: 18, Grow: 2, Drop: 1},
-		{Title: l.T("WHY THE FIRST WAITS"), Width: 22, Grow: 3, Drop: 2},
+		{ID: "why", Title: l.T("WHY THE FIRST WAITS"), Width: 22, Grow: 3, Drop: 2},
 	}
 	return s.table.View(s, w, h, s.w.Theme)
 }
@@ -255,6 +258,9 @@ func (s *Queue) Cells(i int) []widget.Cell {
 	}
 	waiting := []widget.Span{}
 	for n, e := range k.Waiting {
+		if n > 0 {
+			waiting = append(waiting, widget.Span{Text: "  "})
+		}
 		if n == 4 && k.WaitingTotal > 5 {
 			waiting = append(waiting, widget.Span{Text: s.w.Lang.F("and %d more", k.WaitingTotal-n), Role: theme.Dim})
 			break
@@ -263,11 +269,17 @@ func (s *Queue) Cells(i int) []widget.Cell {
 		if name == "" {
 			name = run.Short(e.RunID)
 		}
-		waiting = append(waiting, widget.Span{Text: fmt.Sprintf("%d ", n+1), Role: theme.Dim}, widget.Span{Text: s.w.Theme.Style.Crop(name, 20) + "  "})
+		waiting = append(waiting, widget.Span{Text: fmt.Sprintf("%d ", n+1), Role: theme.Dim}, widget.Span{Text: s.w.Theme.Style.Crop(name, 20)})
 	}
 	why := ""
 	if len(k.Waiting) > 0 && k.Waiting[0].Reason != nil {
 		why = widget.Plain(s.w.Lang.Reason(*k.Waiting[0].Reason))
+	} else if k.Held != nil {
+		why = widget.Plain(s.w.Lang.Reason(*k.Held))
+	}
+	limit := widget.Cell{Text: fmt.Sprintf("%d/%d", len(k.Running), k.Cap), Role: theme.Dim}
+	if k.Held != nil {
+		limit = widget.Cell{Text: s.w.Theme.Glyph("‖ ", "= ") + s.w.Lang.T("held"), Role: theme.Warn}
 	}
 	fold := s.w.Theme.Glyph("▸ ", "+ ")
 	if s.open[k.Key] {
@@ -278,7 +290,7 @@ func (s *Queue) Cells(i int) []widget.Cell {
 	}
 	return []widget.Cell{
 		{Spans: []widget.Span{{Text: fold, Role: theme.Dim}, {Text: widget.Plain(k.Key)}}},
-		{Text: fmt.Sprintf("%d/%d", len(k.Running), k.Cap), Role: theme.Dim},
+		limit,
 		{Text: orDash(strings.Join(running, ", "))},
 		{Spans: waiting},
 		{Text: why, Role: theme.Dim},
@@ -325,11 +337,15 @@ func (s *Queue) Detail(i, width int) []string {
 	if e == nil || e.Reason == nil {
 		return nil
 	}
-	words := s.w.Lang.Reason(*e.Reason)
+	words, more := s.w.Lang.Reason(*e.Reason), ""
 	if known, ok := s.w.Board.Run(e.RunID); ok {
-		if f := frees(s.w, known); f != "" {
-			words += ": " + f
-		}
+		more = frees(s.w, known)
+	}
+	switch {
+	case more != "":
+		words += ": " + more
+	case text.Cells(words) < s.table.WidthOf("why", width):
+		return nil // it stands in the row
 	}
 	var out []string
 	for _, line := range text.Wrap(widget.Plain(words), width-6) {

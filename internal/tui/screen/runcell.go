@@ -105,7 +105,7 @@ func progressCell(w *ui.World, r api.Run, width int) widget.Cell {
 		var spans []widget.Span
 		if p, ok := progressOf(w.Board.Progress(r.ID)); ok {
 			f, known := p.fraction()
-			if bars := min(barCells, width-16); known && bars >= 5 {
+			if bars := min(barCells, width-15); known && bars >= 5 && (r.Status == run.Running || width >= 30) {
 				bar := w.Theme.Style.Bar(f, bars)
 				full := strings.TrimRight(bar, "▁.")
 				spans = append(spans, widget.Span{Text: full, Role: theme.Bar}, widget.Span{Text: bar[len(full):] + " ", Role: theme.Dim})

@@ -27,10 +27,10 @@ func (s *Workers) shape(w int) shape {
 			continue
 		}
 		// What no card tells has no column.
-		sh.name = max(sh.name, text.Cells(widget.Plain(d.Name)))
+		sh.name = max(sh.name, text.Cells(cardName(*d)))
 		sh.util = sh.util || d.UtilizationPct != nil && w >= 76
 		sh.memory = sh.memory || d.MemoryTotalMiB != nil && w >= 50
-		sh.mem = max(sh.mem, text.Cells(memoryOf(d.Device)))
+		sh.mem = max(sh.mem, text.Cells(s.memory(*d, w)))
 		sh.heat = sh.heat || (d.TemperatureC != nil || d.PowerW != nil) && w >= 110
 	}
 	if w < 100 {
@@ -185,16 +185,16 @@ func (s *Workers) cardLines(d api.WorkerDevice, sh shape, w int, on bool) []stri
 	put(theme.Plain, d.Device.Device, 8, false)
 	if sh.name > 0 {
 		gap(1)
-		put(theme.Dim, widget.Plain(d.Name), sh.name, false)
+		put(theme.Dim, cardName(d), sh.name, false)
 	}
-	bar := func(label string, f float64, known bool, after string, cells int) {
+	bar := func(label string, f, promised float64, known bool, after string, cells int) {
 		gap(2)
 		if !known {
 			put(theme.Dim, "", len(label)+sh.bar+1+cells, false)
 			return
 		}
 		put(theme.Dim, label, len(label), false)
-		b.WriteString(widget.Bar(f, sh.bar, on, th))
+		b.WriteString(widget.PromisedBar(f, promised, sh.bar, on, th))
 		used += sh.bar
 		gap(1)
 		put(theme.Plain, after, cells, false)
@@ -204,14 +204,18 @@ func (s *Workers) cardLines(d api.WorkerDevice, sh shape, w int, on bool) []stri
 		if d.UtilizationPct != nil {
 			f, words = float64(*d.UtilizationPct)/100, fmt.Sprintf("%3d%%", *d.UtilizationPct)
 		}
-		bar("util ", f, d.UtilizationPct != nil, words, 4)
+		bar("util ", f, 0, d.UtilizationPct != nil, words, 4)
 	}
 	if sh.memory {
-		f, words := 0.0, memoryOf(d.Device)
-		if d.MemoryFreeMiB != nil && words != "" {
-			f = float64(*d.MemoryTotalMiB-*d.MemoryFreeMiB) / float64(*d.MemoryTotalMiB)
+		f, promised, words := 0.0, 0.0, s.memory(d, w)
+		if words != "" {
+			total := float64(*d.MemoryTotalMiB)
+			promised = float64(d.PromisedMiB) / total
+			if d.MemoryFreeMiB != nil {
+				f = (total - float64(*d.MemoryFreeMiB)) / total
+			}
 		}
-		bar("mem ", f, words != "", words, sh.mem)
+		bar("mem ", f, promised, words != "", words, sh.mem)
 	}
 	if sh.heat {
 		gap(1)
@@ -239,13 +243,39 @@ func (s *Workers) cardLines(d api.WorkerDevice, sh shape, w int, on bool) []stri
 		gap(w - used)
 	}
 	out := []string{widget.Fit(b.String(), w, th.Style)}
-	switch {
-	case d.Cordon != nil:
-		out = append(out, "      "+th.Paint(theme.Warn, th.Glyph("‖ ", "= ")+l.F("cordoned: %s", widget.Plain(d.Cordon.Text))))
+	closed := func(words string) {
+		out = append(out, "      "+th.Paint(theme.Warn, th.Glyph("‖ ", "= ")+words))
+	}
+	switch c := d.Cordon; {
+	case c != nil && c.Code == run.ReasonCardInUse:
+		closed(l.F("in use by %s", widget.Plain(c.Text)))
+	case c != nil && c.Code == run.ReasonCordoned && c.Text == "":
+		closed(l.T("cordoned"))
+	case c != nil && c.Code == run.ReasonCordoned:
+		closed(l.F("cordoned: %s", widget.Plain(c.Text)))
+	case c != nil && d.Health.OK():
+		closed(widget.Plain(c.Text))
 	case !d.Health.OK():
 		out = append(out, "      "+th.Paint(theme.Bad, th.Glyph("✗ ", "x ")+widget.Plain(d.Health.Text)))
 	}
 	return out
+}
+
+// cardName is what a card is called, without its maker: all are of one.
+func cardName(d api.WorkerDevice) string { return strings.TrimPrefix(widget.Plain(d.Name), "NVIDIA ") }
+
+// memory says how full a card is, and what of a shared one is promised.
+func (s *Workers) memory(d api.WorkerDevice, w int) string {
+	if !d.Shared || d.MemoryTotalMiB == nil || d.MemoryFreeMiB == nil || w < 100 {
+		return memoryOf(d.Device)
+	}
+	total := text.MiB(*d.MemoryTotalMiB)
+	number, unit, _ := strings.Cut(total, " ")
+	if unit != "GiB" {
+		return memoryOf(d.Device)
+	}
+	dot := s.w.Theme.Glyph("·", "-")
+	return s.w.Lang.F("%.0f used %s %.0f promised / %s GiB", float64(*d.MemoryTotalMiB-*d.MemoryFreeMiB)/1024, dot, float64(d.PromisedMiB)/1024, number)
 }
 
 // memoryOf says how full a card is, both sizes in the unit of the larger one.

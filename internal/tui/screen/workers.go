@@ -113,7 +113,7 @@ func (s *Workers) refresh() {
 	if here := s.w.Board.Machine(); here.Server.Address != "" || len(here.Devices) > 0 {
 		var list []api.WorkerDevice
 		for _, d := range here.Devices {
-			list = append(list, api.WorkerDevice{Device: d.Device, Slots: api.WorkerSlots{Slots: d.Slots}, Runs: d.Runs})
+			list = append(list, api.WorkerDevice{Device: d.Device, Slots: api.WorkerSlots{Slots: d.Slots}, Runs: d.Runs, Cordon: d.Cordon})
 		}
 		s.add(nil, list)
 	}

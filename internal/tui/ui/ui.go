@@ -65,6 +65,7 @@ type Source interface {
 type Actions struct {
 	Runs    RunActions
 	Workers WorkerActions
+	Queue   QueueActions
 	// Submit queues what a person asked for.
 	Submit func(ctx context.Context, s Submission) (api.SubmitReply, error)
 }
@@ -75,7 +76,12 @@ type RunActions interface {
 	Hold(ctx context.Context, id string) (api.RunState, error)
 	Release(ctx context.Context, id string) (api.RunState, error)
 	Delete(ctx context.Context, id string) error
-	Rerun(ctx context.Context, id string, body api.RerunRequest) (api.SubmitReply, error)
+}
+
+// QueueActions change a whole queue key.
+type QueueActions interface {
+	HoldQueue(ctx context.Context, key, note string) (api.QueueHold, error)
+	ReleaseQueue(ctx context.Context, key string) (api.QueueHold, error)
 }
 
 // WorkerActions change workers.
@@ -86,13 +92,17 @@ type WorkerActions interface {
 	RemoveWorker(ctx context.Context, name string) error
 }
 
-// Submission is what cdui run is given.
+// Submission is what cdui run is given, or cdui runs rerun.
 type Submission struct {
-	File    string
-	Args    []string
+	// From is the run to queue again; without one File is what is run.
+	From string
+	File string
+	Args []string
+	// Worker is local, any or a worker's name.
 	Worker  string
 	Devices []string
-	Name    string
+	// Memory is a size, auto, or empty for whole cards.
+	Memory string
 }
 
 // Screen is one screen. It is told its size and owns what it shows beside the

@@ -5,6 +5,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"cdui/internal/cli/text"
 	"cdui/internal/tui/theme"
 )
 
@@ -64,7 +65,16 @@ func Rule(w int, th *theme.Theme) string {
 
 // Bar draws a fraction, the filled part in the accent.
 func Bar(fraction float64, cells int, on bool, th *theme.Theme) string {
-	bar := th.Style.Bar(fraction, cells)
+	return PromisedBar(fraction, 0, cells, on, th)
+}
+
+// PromisedBar shows what is used and, behind it, what is promised beyond that.
+func PromisedBar(used, promised float64, cells int, on bool, th *theme.Theme) string {
+	bar := th.Style.Bar(used, cells)
 	full := strings.TrimRight(bar, "▁.")
-	return th.PaintOn(on, theme.Bar, full) + th.PaintOn(on, theme.Dim, bar[len(full):])
+	kept := strings.TrimRight(th.Style.Bar(promised, cells), "▁.")
+	more := max(0, text.Cells(kept)-text.Cells(full))
+	rest := max(0, cells-text.Cells(full)-more)
+	return th.PaintOn(on, theme.Bar, full) + th.PaintOn(on, theme.Bar, strings.Repeat(th.Glyph("▒", "="), more)) +
+		th.PaintOn(on, theme.Dim, strings.Repeat(th.Glyph("▁", "."), rest))
 }
