@@ -80,7 +80,7 @@ func (x *pane) keys(keys ...string) {
 			x.t.Fatalf("tmux: %v: %s", err, out)
 		}
 		if k == "Escape" {
-			time.Sleep(100 * time.Millisecond) // or it is taken for Alt with the next key
+			<-time.After(100 * time.Millisecond) // or it is taken for Alt with the next key
 		}
 	}
 }
@@ -112,15 +112,15 @@ func (x *pane) hides(words string) {
 
 func (x *pane) until(what string, ok func(screen string) bool) {
 	x.t.Helper()
-	last := ""
-	for deadline := time.Now().Add(time.Minute); ; {
-		if last = x.text(); ok(last) {
-			return
-		}
-		if time.Now().After(deadline) {
+	deadline, tick := time.NewTimer(time.Minute), time.NewTicker(30*time.Millisecond)
+	defer deadline.Stop()
+	defer tick.Stop()
+	for last := x.text(); !ok(last); last = x.text() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
 			x.t.Fatalf("the screen doesn't show %s:\n%s", what, last)
 		}
-		time.Sleep(30 * time.Millisecond)
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 
 // line is a connection that frames are handed to.
 type line struct {
-	ctx    context.Context //nolint:containedctx // a test's
+	ctx    context.Context
 	frames chan api.LiveFrame
 }
 
@@ -101,7 +101,7 @@ func show(b *testing.B, f api.LiveFrame) *shown {
 func (x *shown) settle() {
 	for last := int64(-1); last != x.bytes.Load(); {
 		last = x.bytes.Load()
-		time.Sleep(300 * time.Millisecond)
+		<-time.After(300 * time.Millisecond)
 	}
 	select {
 	case <-x.writes:
@@ -126,7 +126,7 @@ func BenchmarkTUI(b *testing.B) {
 			<-x.writes
 			worst = max(worst, time.Since(from))
 			b.StopTimer()
-			time.Sleep(60 * time.Millisecond) // what is still on its way belongs to this key
+			<-time.After(60 * time.Millisecond) // what is still on its way belongs to this key
 			select {
 			case <-x.writes:
 			default:
@@ -154,7 +154,7 @@ func BenchmarkTUI(b *testing.B) {
 		const long = 10 * time.Second
 		from, n := x.bytes.Load(), 0
 		for b.Loop() {
-			time.Sleep(long)
+			<-time.After(long)
 			n++
 		}
 		per := float64(x.bytes.Load()-from) / long.Seconds() / float64(n)

@@ -93,10 +93,14 @@ func small() api.LiveFrame {
 			Problems: []api.Problem{{Code: "user_file", Text: "nodes/conv4d.py: line 3: no such module"}},
 		},
 		Workers: []api.Worker{
-			{Name: "box1", State: api.WorkerOnline, Version: "0.4.0", Via: "direct", Platform: &protocol.Platform{Cores: 32}, Python: &protocol.Python{Torch: &torch}, ConnectedAt: ago(6 * 24 * time.Hour), Runs: []string{idSweep, clitest.ID("7aa01e00")},
-				Devices: []api.WorkerDevice{h100(0, 83, 41, 1, idSweep), shared}},
-			{Name: "box2", State: api.WorkerDisconnected, Version: "0.4.0", Via: "tunnel", LastSeen: ago(12 * time.Second), ResumeUntil: ptr(clitest.Now().Add(24 * time.Hour)), Runs: []string{idLong},
-				Devices: []api.WorkerDevice{h100(0, 97, 70, 1, idLong), sick}},
+			{
+				Name: "box1", State: api.WorkerOnline, Version: "0.4.0", Via: "direct", Platform: &protocol.Platform{Cores: 32}, Python: &protocol.Python{Torch: &torch}, ConnectedAt: ago(6 * 24 * time.Hour), Runs: []string{idSweep, clitest.ID("7aa01e00")},
+				Devices: []api.WorkerDevice{h100(0, 83, 41, 1, idSweep), shared},
+			},
+			{
+				Name: "box2", State: api.WorkerDisconnected, Version: "0.4.0", Via: "tunnel", LastSeen: ago(12 * time.Second), ResumeUntil: ptr(clitest.Now().Add(24 * time.Hour)), Runs: []string{idLong},
+				Devices: []api.WorkerDevice{h100(0, 97, 70, 1, idLong), sick},
+			},
 			{Name: "box3", State: api.WorkerOnline, Degraded: true, Version: "0.4.0", Via: "direct", Python: &protocol.Python{}, Catalog: &api.WorkerCatalog{MissingThere: []string{"my-pack:Conv4d", "my-pack:Mixer"}}},
 			{Name: "old", State: api.WorkerRejected, RejectReason: "version mismatch: worker 0.3.9, control plane 0.4.0"},
 			{Name: "工作站", State: api.WorkerOffline, Draining: true, LastSeen: ago(50 * time.Hour)},

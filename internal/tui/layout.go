@@ -108,15 +108,15 @@ func (m *model) tooSmall() []string {
 // head is where a person is, how things stand, and whether that is so now.
 func (m *model) head() string {
 	th, l := m.world.Theme, m.world.Lang
-	left := th.Paint(theme.Accent, brand)
+	names := make([]string, len(m.lists))
 	for i, s := range m.lists {
-		name := l.T(s.Title())
+		role := theme.Dim
 		if i == m.at {
-			left += th.Paint(theme.Strong, name) + "  "
-		} else {
-			left += th.Paint(theme.Dim, name) + "  "
+			role = theme.Strong
 		}
+		names[i] = th.Paint(role, l.T(s.Title()))
 	}
+	left := th.Paint(theme.Accent, brand) + strings.Join(names, "  ") + "  "
 	right := m.link() + "  " + m.cfg.Now().Local().Format("15:04") + " "
 	room := m.w - cells(left) - cells(right) - 2
 	middle := ""

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -125,7 +126,8 @@ func TestActionsShowTheCommandThatDoesTheSame(t *testing.T) {
 		"not deleted":           {[]string{"end", "ctrl+d", "enter"}, "[]", nil},
 		"what runs is kept":     {[]string{"ctrl+d"}, "[]", []string{"cancel it first"}},
 		"queue on": {
-			[]string{"s", "right", "down", "right", "space", "enter"}, "[submit 81d00200 [] on box1 [cuda:0 cuda:1] ]",
+			[]string{"s", "right", "down", "right", "space", "enter"},
+			"[submit 81d00200 [] on box1 [cuda:0 cuda:1] ]",
 			[]string{"queued as fe11", "cdui runs rerun 81d00200 --worker box1 --devices cuda:0,cuda:1"},
 		},
 		"new run": {append(typedKeys("n", "train.py --lr 3e-4"), "enter"), "[submit train.py [--lr 3e-4] on  [cpu] ]", []string{"cdui run train.py -- --lr 3e-4"}},
@@ -244,7 +246,7 @@ func TestPalette(t *testing.T) {
 func TestSorting(t *testing.T) {
 	order := func(s *screen) string {
 		var ids []string
-		for _, line := range strings.Split(s.text(), "\n") {
+		for line := range strings.SplitSeq(s.text(), "\n") {
 			if f := strings.Fields(line); len(f) > 2 && len(f[1]) == 8 {
 				ids = append(ids, f[1][:2])
 			}
@@ -318,10 +320,7 @@ func TestStaleRepliesAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScreen(t, 120, 30, small())
 		s.press("enter")
-		var replies []tea.Msg
-		for _, m := range s.sent {
-			replies = append(replies, m)
-		}
+		replies := slices.Clone(s.sent)
 		s.press("esc", "down", "enter")
 		before := s.text()
 		for _, m := range replies {

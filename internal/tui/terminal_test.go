@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 
 // still is a connection with one frame.
 type still struct {
-	ctx  context.Context //nolint:containedctx // a test's
+	ctx  context.Context
 	sent bool
 	how  string
 }
@@ -47,7 +47,7 @@ func (s *still) Next() (api.LiveFrame, error) {
 		return small(), nil
 	}
 	if s.how == "reader" {
-		time.Sleep(300 * time.Millisecond) // the screen is up by then
+		<-time.After(300 * time.Millisecond) // the screen is up by then
 		panic("boom in a reader")
 	}
 	<-s.ctx.Done()
@@ -186,12 +186,16 @@ func (x *terminal) wait(words string, from int) {
 
 func (x *terminal) until(what string, ok func() bool) {
 	x.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); {
-		if time.Now().After(deadline) {
+	deadline, tick := time.NewTimer(30*time.Second), time.NewTicker(5*time.Millisecond)
+	defer deadline.Stop()
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
 			out := x.text()
 			x.t.Fatalf("no %q in the last of %q", what, out[max(0, len(out)-1500):])
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 }
 

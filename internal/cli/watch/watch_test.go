@@ -23,7 +23,7 @@ var errBroken = errors.New("the line is cut")
 type script struct {
 	frames []*api.LiveFrame
 	step   time.Duration
-	ctx    context.Context //nolint:containedctx // a test's
+	ctx    context.Context
 }
 
 func (s *script) Next() (api.LiveFrame, error) {

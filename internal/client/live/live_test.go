@@ -46,7 +46,8 @@ func TestAFeedConnectsAgainFromWhereItWas(t *testing.T) {
 			switch dials {
 			case 1:
 				return &line{closed: &closed, frames: []api.LiveFrame{
-					{Type: api.LiveSnapshot, Boot: "b", Cursor: 3, More: true}, {Type: api.LiveDelta, Boot: "b", Cursor: 3},
+					{Type: api.LiveSnapshot, Boot: "b", Cursor: 3, More: true},
+					{Type: api.LiveDelta, Boot: "b", Cursor: 3},
 					{Type: api.LiveDelta, Boot: "b", Cursor: 9, More: true},
 				}}, nil
 			case 2, 3, 4:

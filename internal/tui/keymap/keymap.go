@@ -3,6 +3,7 @@
 package keymap
 
 import (
+	"slices"
 	"strings"
 
 	"charm.land/bubbles/v2/key"
@@ -27,14 +28,7 @@ func (b Binding) Shown() string { return b.Help().Key }
 func (b Binding) Does() string { return b.Help().Desc }
 
 // Is tells whether a key is one of the binding's.
-func (b Binding) Is(pressed string) bool {
-	for _, k := range b.Keys() {
-		if k == pressed {
-			return true
-		}
-	}
-	return false
-}
+func (b Binding) Is(pressed string) bool { return slices.Contains(b.Keys(), pressed) }
 
 // The bindings of all screens.
 //

@@ -1,8 +1,6 @@
 package lang
 
 // chinese is Traditional Chinese, by the English text.
-//
-//nolint:gochecknoglobals // a table
 var chinese = map[string]string{
 	// Screens and columns.
 	"Runs": "執行", "Queue": "佇列", "Workers": "工作機", "Run": "執行",

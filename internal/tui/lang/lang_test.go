@@ -193,8 +193,11 @@ func TestTheLocaleChoosesTheLanguage(t *testing.T) {
 		values []string
 		want   string
 	}{
-		{[]string{"", "", "zh_TW.UTF-8"}, lang.Chinese}, {[]string{"zh_HK"}, lang.Chinese}, {[]string{"zh_CN.UTF-8"}, lang.English},
-		{[]string{"C.UTF-8", "", "zh_TW.UTF-8"}, lang.English}, {nil, lang.English},
+		{[]string{"", "", "zh_TW.UTF-8"}, lang.Chinese},
+		{[]string{"zh_HK"}, lang.Chinese},
+		{[]string{"zh_CN.UTF-8"}, lang.English},
+		{[]string{"C.UTF-8", "", "zh_TW.UTF-8"}, lang.English},
+		{nil, lang.English},
 	} {
 		if got := lang.FromLocale(c.values...); got != c.want {
 			t.Errorf("%v: %s", c.values, got)

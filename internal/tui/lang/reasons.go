@@ -8,8 +8,7 @@ import (
 )
 
 // chineseReasons puts each reason for waiting into words.
-//
-//nolint:gochecknoglobals // a table
+
 var chineseReasons = map[string]func(params) string{
 	run.ReasonSlotBusy: func(p params) string {
 		if p["kept_for"] != nil {
@@ -86,8 +85,7 @@ func memoryWait(p params) string {
 }
 
 // chineseCodes puts each code of the API into words.
-//
-//nolint:gochecknoglobals // a table
+
 var chineseCodes = map[api.Code]string{
 	api.Invalid:      "內容不正確",
 	api.Unreadable:   "無法解讀",

@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"slices"
 	"strings"
 
 	"cdui/internal/cli/phrase"
@@ -91,7 +92,7 @@ func (o *output) shown() []string {
 	if !o.ended {
 		if line := o.display.Line(); line != "" {
 			for l := range strings.SplitSeq(line, "\n") {
-				lines = append(lines[:len(lines):len(lines)], widget.Line(l))
+				lines = append(slices.Clip(lines), widget.Line(l))
 			}
 		}
 	}

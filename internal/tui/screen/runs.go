@@ -215,10 +215,10 @@ func (s *Runs) Update(msg tea.Msg) tea.Cmd {
 }
 
 func wheel(msg tea.MouseWheelMsg) int {
-	switch msg.Button {
-	case tea.MouseWheelUp:
+	if msg.Button == tea.MouseWheelUp {
 		return -3
-	case tea.MouseWheelDown:
+	}
+	if msg.Button == tea.MouseWheelDown {
 		return 3
 	}
 	return 0
@@ -409,15 +409,16 @@ func (s *Runs) Cells(i int) []widget.Cell {
 func (s *Runs) Detail(i, width int) []string {
 	r := *s.rows[i]
 	var words string
-	switch {
-	case r.Status == run.Queued:
+	switch r.Status {
+	case run.Queued:
 		words = waits(s.w, r)
 		if f := frees(s.w, r); f != "" {
 			words += ": " + f
 		} else if text.Cells(words) < s.progressWidth-6 {
 			words = ""
 		}
-	case r.Status == run.Failed || r.Status == run.Interrupted:
+	case run.Running, run.Disconnected, run.Succeeded, run.Cancelled:
+	case run.Failed, run.Interrupted:
 		if words = failure(s.w, r); text.Cells(words) < s.progressWidth {
 			words = ""
 		}
