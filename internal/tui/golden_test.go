@@ -6,6 +6,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
+
 	"cdui/internal/api"
 	"cdui/internal/cli/clitest"
 	"cdui/internal/tui/lang"
@@ -83,6 +86,23 @@ func TestThemes(t *testing.T) {
 				t.Error("a colour in a theme without")
 			}
 			clitest.Golden(t, "theme-"+name, all.String())
+		})
+	}
+}
+
+// Proves T-04: a terminal of 16 colours is sent no others.
+func TestSixteenColours(t *testing.T) {
+	for _, name := range []string{"dark", "light"} {
+		synctest.Test(t, func(t *testing.T) {
+			for _, p := range places {
+				s := newScreen(t, 120, 40, small(), themed(name))
+				s.send(tea.ColorProfileMsg{Profile: colorprofile.ANSI})
+				s.press(p.keys...)
+				s.text()
+				if all := strings.Join(s.m.Lines(), "\n"); strings.Contains(all, "8;5;") || strings.Contains(all, "8;2;") {
+					t.Errorf("%s %s: %q", name, p.name, all)
+				}
+			}
 		})
 	}
 }

@@ -381,9 +381,9 @@ func (d *Submit) View(w, h int) []string {
 	lines = append(lines, flow(label(rowDevices, "devices"), devices, room)...)
 	memory := InputView(d.w, d.memory, room-9, d.row == rowMemory)
 	if d.memory.Value() == "" {
-		memory += th.Paint(theme.Dim, " "+l.T("whole card; a size such as 12GiB, or auto"))
+		memory = strings.TrimSuffix(memory, " ") + th.Paint(theme.Dim, l.T("whole card; a size such as 12GiB, or auto"))
 	}
-	lines = append(lines, label(rowMemory, "memory")+strings.TrimLeft(memory, " "))
+	lines = append(lines, label(rowMemory, "memory")+memory)
 	for i, line := range wrapped(d.would(), room-9) {
 		head := ""
 		if i == 0 {
