@@ -22,14 +22,7 @@ func (s *Server) find(r *http.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	switch {
-	case len(ids) == 1:
-		return ids[0], nil
-	case len(ids) == 0:
-		return "", api.Errorf(api.NotFound, "no run %q", id).With("id", id)
-	}
-	return "", api.Errorf(api.Conflict, "%q could be %d runs or more, such as %s and %s; write more of the id", id, len(ids), run.Short(ids[0]), run.Short(ids[1])).
-		With("candidates", ids)
+	return api.Resolve("run", id, ids)
 }
 
 func (s *Server) view(r *http.Request, row run.Row) (api.Run, error) {

@@ -165,16 +165,14 @@ func (s *Service) Harvest(ctx context.Context) error {
 // find resolves a study's id, which may be shortened.
 func (s *Service) find(ctx context.Context, id string) (store.Study, error) {
 	ids, err := s.cfg.Ledger.ResolveStudy(ctx, id)
-	switch {
-	case err != nil:
+	if err != nil {
 		return store.Study{}, err
-	case len(ids) == 0 || id == "":
-		return store.Study{}, api.Errorf(api.NotFound, "no study %q", id).With("id", id)
-	case len(ids) > 1 && ids[0] != id:
-		return store.Study{}, api.Errorf(api.Conflict, "%q could be %d studies or more, such as %s and %s; write more of the id", id, len(ids), run.Short(ids[0]), run.Short(ids[1])).
-			With("candidates", ids)
 	}
-	y, err := s.cfg.Ledger.Study(ctx, ids[0])
+	whole, err := api.Resolve("study", id, ids)
+	if err != nil {
+		return store.Study{}, err
+	}
+	y, err := s.cfg.Ledger.Study(ctx, whole)
 	if errors.Is(err, store.ErrUnknown) {
 		err = api.Errorf(api.NotFound, "no study %q", id).With("id", id)
 	}

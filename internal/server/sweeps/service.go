@@ -97,16 +97,14 @@ func (s *Service) Load(ctx context.Context) error {
 // find resolves a sweep's id, which may be shortened.
 func (s *Service) find(ctx context.Context, id string) (store.Sweep, error) {
 	ids, err := s.cfg.Ledger.ResolveSweep(ctx, id)
-	switch {
-	case err != nil:
+	if err != nil {
 		return store.Sweep{}, err
-	case len(ids) == 0 || id == "":
-		return store.Sweep{}, api.Errorf(api.NotFound, "no sweep %q", id).With("id", id)
-	case len(ids) > 1 && ids[0] != id:
-		return store.Sweep{}, api.Errorf(api.Conflict, "%q could be %d sweeps or more, such as %s and %s; write more of the id", id, len(ids), run.Short(ids[0]), run.Short(ids[1])).
-			With("candidates", ids)
 	}
-	w, err := s.cfg.Ledger.Sweep(ctx, ids[0])
+	whole, err := api.Resolve("sweep", id, ids)
+	if err != nil {
+		return store.Sweep{}, err
+	}
+	w, err := s.cfg.Ledger.Sweep(ctx, whole)
 	if errors.Is(err, store.ErrUnknown) {
 		err = api.Errorf(api.NotFound, "no sweep %q", id).With("id", id)
 	}
