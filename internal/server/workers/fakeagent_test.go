@@ -55,6 +55,8 @@ type plane struct {
 	catalog *catalog.Catalog
 	// cpus is how many runs a machine's processor takes at a time.
 	cpus int
+	// notify, if there, is told of each commit of a run.
+	notify func(runID string)
 
 	st  *store.Store
 	reg *workers.Registry
@@ -93,7 +95,7 @@ func (p *plane) start() {
 	p.svc = runs.New(runs.Config{
 		Store: p.st, Executor: nobody{}, Workers: p.reg, Limits: scheduler.Limits{GPU: 1, CPU: p.cpus}, PayloadCap: 1 << 17,
 		Devices: func() device.Inventory { return device.Inventory{{Device: "cpu", Kind: "cpu"}} },
-		Catalog: current, Grace: 30 * time.Second, Interactive: 1,
+		Catalog: current, Grace: 30 * time.Second, Interactive: 1, Notify: p.notify,
 	})
 	if err := p.reg.Load(context.Background(), placer{p.svc.Board(), p.svc}); err != nil {
 		p.t.Fatal(err)
