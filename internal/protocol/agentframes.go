@@ -158,6 +158,10 @@ type RunRecords struct {
 	RunID   string            `json:"run_id"`
 	Attempt int               `json:"attempt"`
 	Records []json.RawMessage `json:"records"`
+
+	// read is what became of Records while the frame was read: those without
+	// Raw are to be looked at again. Empty when the frame had another form.
+	read []Record
 }
 
 // FrameType implements Frame.

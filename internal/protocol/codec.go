@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"unicode/utf8"
+
+	"cdui/internal/jsonscan"
 )
 
 // ErrTooLarge is wrapped by the error of a frame beyond MaxMessageBytes.
@@ -119,7 +121,7 @@ func CheckRecord(raw json.RawMessage) error {
 		return fmt.Errorf("%w: %d bytes, the limit is %d", ErrBadRecord, len(raw), MaxRecordBytes)
 	case !utf8.Valid(raw):
 		return fmt.Errorf("%w: not UTF-8", ErrBadRecord)
-	case checkObject(raw) != nil || !json.Valid(raw):
+	case checkObject(raw) != nil || !jsonscan.Valid(raw):
 		return fmt.Errorf("%w: no JSON object", ErrBadRecord)
 	}
 	return nil
@@ -133,8 +135,8 @@ func checkObject(raw json.RawMessage) error {
 	return nil
 }
 
-// DecodeFromAgent reads a frame that an agent sent. Unknown fields are
-// ignored; a frame of an unknown type is an *Unknown. An error wraps
+// DecodeFromAgent reads a frame that an agent sent, whose records alias raw.
+// Unknown fields are ignored; a frame of an unknown type is an *Unknown. An error wraps
 // ErrBadFrame: the session is closed with CloseBadFrame.
 func DecodeFromAgent(raw []byte) (Envelope, error) {
 	return decode(raw, agentFrame)
@@ -157,7 +159,7 @@ func decode(raw []byte, blank func(FrameType) Frame) (Envelope, error) {
 	if f == nil {
 		return Envelope{epoch, &Unknown{Type: t}}, nil
 	}
-	if err := json.Unmarshal(raw, f); err != nil {
+	if err := unmarshal(raw, f); err != nil {
 		if h := foreignHello(t, raw); h != nil {
 			return Envelope{epoch, h}, nil
 		}
@@ -167,6 +169,16 @@ func decode(raw []byte, blank func(FrameType) Frame) (Envelope, error) {
 		return Envelope{}, fmt.Errorf("%s: %w", t, err)
 	}
 	return Envelope{epoch, f}, nil
+}
+
+func unmarshal(raw []byte, f Frame) error {
+	if f, ok := f.(*Frames); ok {
+		if scanFrames(raw, f) {
+			return nil
+		}
+		*f = Frames{}
+	}
+	return json.Unmarshal(raw, f)
 }
 
 // foreignHello reads a hello that this release can't, as far as its rejection

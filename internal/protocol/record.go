@@ -127,24 +127,3 @@ func EncodeRecord(r *Record) ([]byte, error) {
 	r.Raw = b
 	return b, nil
 }
-
-// DecodeRecord unmarshals one record and keeps its bytes in Raw, which
-// aliases b. Unknown fields are ignored; an unknown type is not an error,
-// since the next release may add one: callers skip what they don't know.
-func DecodeRecord(b []byte) (Record, error) {
-	var r Record
-	if len(b) > MaxRecordBytes {
-		return r, fmt.Errorf("%w: %d bytes, the limit is %d", ErrBadRecord, len(b), MaxRecordBytes)
-	}
-	if err := json.Unmarshal(b, &r); err != nil {
-		return Record{}, fmt.Errorf("%w: %w", ErrBadRecord, err)
-	}
-	if r.Seq == 0 || r.Type == "" {
-		return Record{}, fmt.Errorf("%w: seq and type are required", ErrBadRecord)
-	}
-	if r.Type == RunStarted && r.Started == nil || r.Type == RunFinished && r.Finished == nil {
-		return Record{}, fmt.Errorf("%w: %s without its body", ErrBadRecord, r.Type)
-	}
-	r.Raw = b
-	return r, nil
-}

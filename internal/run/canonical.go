@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"cdui/internal/jsonscan"
 )
 
 // ErrNotJSON is returned for bytes that are not one JSON value.
@@ -16,9 +18,14 @@ var ErrNotJSON = errors.New("not JSON")
 // Canonical rewrites a JSON value to the bytes that Python's
 // json.dumps(v, separators=(",", ":")) gives: compact, ASCII only, members in
 // their order, numbers as they stand. Sizes of payloads are counted on these.
+// What has nothing to rewrite is given back as it is, not copied.
 func Canonical(raw []byte) (json.RawMessage, error) {
-	if !json.Valid(raw) {
+	valid, plain := jsonscan.Check(raw)
+	switch {
+	case !valid:
 		return nil, ErrNotJSON
+	case plain:
+		return raw, nil
 	}
 	out := make([]byte, 0, len(raw))
 	for i := 0; i < len(raw); {

@@ -19,6 +19,12 @@ func CapPayload(raw json.RawMessage, limit int) json.RawMessage {
 	if err != nil {
 		return payload(field{"elided", true}, field{"bytes", len(raw)}, field{"cap_bytes", limit})
 	}
+	return CapCanonical(c, limit)
+}
+
+// CapCanonical is CapPayload for what is canonical already, as all payloads
+// are that this package builds.
+func CapCanonical(c json.RawMessage, limit int) json.RawMessage {
 	if limit <= 0 || len(c) <= limit {
 		return c
 	}

@@ -50,7 +50,13 @@ func NodeStatus(nodeID, status, errText, errType string) json.RawMessage {
 
 // MetricEvent is the payload that announces stored metric points.
 func MetricEvent(points json.RawMessage) json.RawMessage {
-	return payload(field{"points", points})
+	c, err := Canonical(points)
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	const head = `{"points":`
+	out := make([]byte, 0, len(head)+len(c)+1)
+	return append(append(append(out, head...), c...), '}')
 }
 
 // ArtifactEvent is the payload that announces a stored artifact row.

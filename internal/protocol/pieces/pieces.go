@@ -5,8 +5,11 @@
 package pieces
 
 import (
+	"bytes"
 	"errors"
 	"io"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -31,18 +34,21 @@ func Read(ws *websocket.Conn, alive func() error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw := make([]byte, 0, 512)
+	buf := scratch.Get().(*[]byte)
+	defer scratch.Put(buf)
+	raw := (*buf)[:0]
 	for {
 		if len(raw) == cap(raw) {
-			grown := make([]byte, len(raw), 2*cap(raw))
-			copy(grown, raw)
-			raw = grown
+			raw = slices.Grow(raw, max(len(raw), readPiece))
 		}
 		n, err := reader.Read(raw[len(raw):min(cap(raw), len(raw)+readPiece)])
 		raw = raw[:len(raw)+n]
 		switch {
 		case errors.Is(err, io.EOF):
-			return raw, nil
+			if cap(raw) <= maxScratch {
+				*buf = raw
+			}
+			return bytes.Clone(raw), nil
 		case err != nil:
 			return nil, err
 		}
@@ -51,6 +57,12 @@ func Read(ws *websocket.Conn, alive func() error) ([]byte, error) {
 		}
 	}
 }
+
+// scratch holds what messages are read into, since their length isn't known
+// before; maxScratch bounds what is kept for the next one.
+var scratch = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxScratch = 1 << 20
 
 // Write writes one text message; deadline gives the one of each piece.
 func Write(ws *websocket.Conn, raw []byte, deadline func() time.Time) error {

@@ -33,11 +33,10 @@ func (s *Service) Record(ctx context.Context, runID string, attempt int, records
 func (s *Service) commitRecords(ctx context.Context, e *entry, attempt int, c *journal.Batch) error {
 	c.Change.RunID, c.Change.Attempt = e.row.ID, attempt
 	c.Change.RequireActive, c.Change.RequireAttempt = true, attempt
-	s.mu.Lock()
-	facts := c.FactsOn(e.row.Facts)
-	s.mu.Unlock()
 	if c.Started != nil || len(c.Facts) > 0 {
-		c.Change.Patch = &store.Patch{Facts: facts}
+		s.mu.Lock()
+		c.Change.Patch = &store.Patch{Facts: c.FactsOn(e.row.Facts)}
+		s.mu.Unlock()
 	}
 	if _, err := s.cfg.Store.Apply(ctx, c.Change); err != nil {
 		if errors.Is(err, store.ErrNotActive) || errors.Is(err, store.ErrNotFound) {
@@ -48,7 +47,7 @@ func (s *Service) commitRecords(ctx context.Context, e *entry, attempt int, c *j
 	e.recorded = c.Change.RecordedSeq
 	s.mu.Lock()
 	if c.Change.Patch != nil {
-		e.row.Facts = facts
+		e.row.Facts = c.Change.Patch.Facts
 	}
 	if c.Started != nil {
 		e.pid = c.Started.PID

@@ -30,13 +30,13 @@ func (r *Registry) handle(s *session, f protocol.Frame) error {
 	case *protocol.RunAlive:
 		r.runAlive(s, f)
 	case *protocol.Frames:
-		for _, run := range f.Runs {
-			if err := r.records(s, conn.Key{RunID: run.RunID, Attempt: run.Attempt}, run.Records); err != nil {
+		for i := range f.Runs {
+			if err := r.records(s, &f.Runs[i]); err != nil {
 				return err
 			}
 		}
 	case *protocol.SingleRecord:
-		return r.records(s, conn.Key{RunID: f.RunID, Attempt: f.Attempt}, []json.RawMessage{f.Record})
+		return r.records(s, &protocol.RunRecords{RunID: f.RunID, Attempt: f.Attempt, Records: []json.RawMessage{f.Record}})
 	case *protocol.CatalogChanged:
 		r.catalogChanged(s, f)
 	case *protocol.LogChunk:
@@ -163,16 +163,11 @@ const maxStrays = 10_000
 
 // records takes records of one run. What is no record is left out: the gap is
 // told in the run's log.
-func (r *Registry) records(s *session, k conn.Key, raws []json.RawMessage) error {
-	list := make([]protocol.Record, 0, len(raws))
-	for _, raw := range raws {
-		rec, err := protocol.DecodeRecord(raw)
-		if err != nil {
-			s.log.Warn("record left out", "worker", s.Name, "run_id", k.RunID, "error", err)
-			continue
-		}
-		list = append(list, rec)
-	}
+func (r *Registry) records(s *session, from *protocol.RunRecords) error {
+	k := conn.Key{RunID: from.RunID, Attempt: from.Attempt}
+	list := from.Decode(func(err error) {
+		s.log.Warn("record left out", "worker", s.Name, "run_id", k.RunID, "error", err)
+	})
 	if len(list) == 0 {
 		return nil
 	}

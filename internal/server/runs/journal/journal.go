@@ -8,6 +8,7 @@ import (
 	"maps"
 	"time"
 
+	"cdui/internal/jsonscan"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
 	"cdui/internal/server/execution"
@@ -40,10 +41,13 @@ func (c Batch) FactsOn(known json.RawMessage) json.RawMessage {
 // but for artifactID, which hands out row ids.
 func Convert(recorded uint64, records []protocol.Record, payloadCap int, artifactID func() int64) Batch {
 	var c Batch
-	event := func(r protocol.Record, eventType string, payload json.RawMessage) {
-		c.Change.Events = append(c.Change.Events, store.Event{Type: eventType, Payload: run.CapPayload(payload, payloadCap), TS: r.TS})
+	// The payloads of run's builders are canonical, a child's may not be.
+	event := func(r *protocol.Record, eventType string, payload json.RawMessage) {
+		c.Change.Events = append(c.Change.Events, store.Event{Type: eventType, Payload: run.CapCanonical(payload, payloadCap), TS: r.TS})
 	}
-	for _, r := range records {
+	c.Change.Events = make([]store.Event, 0, len(records))
+	for i := range records {
+		r := &records[i]
 		if r.Seq <= recorded {
 			continue
 		}
@@ -61,7 +65,7 @@ func Convert(recorded uint64, records []protocol.Record, payloadCap int, artifac
 		case protocol.RunStarted:
 			c.Started = r.Started
 		case protocol.Event:
-			event(r, r.Event, r.Payload)
+			c.Change.Events = append(c.Change.Events, store.Event{Type: r.Event, Payload: run.CapPayload(r.Payload, payloadCap), TS: r.TS})
 			if p := progressOf(r); p != nil {
 				c.Progress = p
 			}
@@ -85,8 +89,8 @@ func Convert(recorded uint64, records []protocol.Record, payloadCap int, artifac
 
 // progressOf gives the progress payload of a node_status event, nil if it is
 // none.
-func progressOf(r protocol.Record) json.RawMessage {
-	if r.Event != run.EventNodeStatus {
+func progressOf(r *protocol.Record) json.RawMessage {
+	if r.Event != run.EventNodeStatus || !isProgress(r.Payload) {
 		return nil
 	}
 	var p struct {
@@ -105,6 +109,19 @@ func progressOf(r protocol.Record) json.RawMessage {
 		}
 	}
 	return nil
+}
+
+// isProgress reads as much of a payload as tells whether it can be progress:
+// most aren't.
+func isProgress(payload json.RawMessage) bool {
+	s := jsonscan.New(payload)
+	for ok := s.Enter('{'); ok && s.More('}'); {
+		name, value := s.Name(), s.Value()
+		if string(name) == "status" {
+			return string(value) == `"progress"`
+		}
+	}
+	return false
 }
 
 // MergeFacts lays the members of later documents over those of earlier ones.
