@@ -18,10 +18,6 @@ const (
 		sweep_id, sweep_variant, rerun_of, worker_id, devices, fingerprint_digest,
 		cancel_requested_at, options, execution_facts, retry_of, likeness)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	insertEvent = `INSERT INTO exec_run_events (run, pos, attempt, seq, ts, type, payload)
-		VALUES (?, ?, ?, ?, ?, ?, ?)`
-	insertMetrics = `INSERT INTO exec_run_metrics (run, pos, attempt, seq, ts, points)
-		VALUES (?, ?, ?, ?, ?, ?)`
 	insertArtifact = `INSERT INTO exec_run_artifacts (id, run, kind, path, meta, node_id, backend, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 	insertEventChunk = `INSERT INTO exec_run_event_chunks (run, first_pos, n, attempt, last_seq, rowids)
@@ -199,68 +195,6 @@ func (v *view) tag(ref int64, tags []string) error {
 			return err
 		}
 	}
-	return nil
-}
-
-// append adds the change's rows to the logs.
-func (v *view) append(l *runLog, c *prepared) error {
-	attempt, seq := int64(l.attempt), int64(c.RecordedSeq) //nolint:gosec // checked by target
-	if c.Attempt != 0 {
-		attempt = int64(c.Attempt)
-	}
-	for i := range c.Events {
-		e := &c.Events[i]
-		payload := e.Payload
-		if payload == nil {
-			payload = []byte("null")
-		}
-		pos, err := v.position(l, eventLog)
-		if err != nil {
-			return err
-		}
-		if err := v.row(l, eventLog, insertEvent, l.ref, pos, attempt, seq, micros(e.TS), e.Type, string(payload)); err != nil {
-			return err
-		}
-	}
-	l.pending = append(l.pending, c.points...)
-	for i := range c.Metrics {
-		m := &c.Metrics[i]
-		pos, err := v.position(l, metricLog)
-		if err != nil {
-			return err
-		}
-		if err := v.row(l, metricLog, insertMetrics, l.ref, pos, attempt, seq, micros(m.TS), string(m.Points)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// position gives the position of l's next row, after writing out the chunk
-// that is full.
-func (v *view) position(l *runLog, k logKind) (int64, error) {
-	if len(l.tails[k].ids) >= chunkRows {
-		if err := v.closeChunk(l, k); err != nil {
-			return 0, err
-		}
-	}
-	return l.tails[k].next(), nil
-}
-
-// row stores a log row. SQLite chooses its id, one above the log's last, since
-// appending is what it does fastest.
-func (v *view) row(l *runLog, k logKind, query string, args ...any) error {
-	v.wrote = true
-	res, err := v.w.execResult(query, args...)
-	if err != nil {
-		return err
-	}
-	id, err := res.LastInsertId()
-	if err != nil {
-		return err
-	}
-	l.tails[k].ids = append(l.tails[k].ids, id)
-	v.last[k] = id
 	return nil
 }
 

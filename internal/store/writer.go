@@ -64,6 +64,8 @@ type writer struct {
 	conn  *sql.Conn
 	stmts map[string]*sql.Stmt
 	queue chan *call
+	// args is what the present statement is given, kept for the next.
+	args []any
 
 	// last is the id of the last row of each log, openAfter its stored mark.
 	last, openAfter [logKinds]int64
