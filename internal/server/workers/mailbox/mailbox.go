@@ -6,6 +6,7 @@ package mailbox
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"cdui/internal/protocol"
@@ -49,10 +50,6 @@ func (m *Mailbox) Post(l Letter) (start bool, err error) {
 		}
 		m.waiting += len(l.Records)
 		m.size += size
-		if n := len(m.letters); n > 0 && m.letters[n-1].Do == nil {
-			m.letters[n-1].Records = append(m.letters[n-1].Records, l.Records...)
-			l.Records = nil
-		}
 	}
 	if l.Do != nil || len(l.Records) > 0 {
 		m.letters = append(m.letters, l)
@@ -62,8 +59,8 @@ func (m *Mailbox) Post(l Letter) (start bool, err error) {
 	return start, nil
 }
 
-// Next takes the first letter; false when there is none, and then the work is
-// over.
+// Next takes the first letter, with the records of those that follow it at
+// once; false when there is none, and then the work is over.
 func (m *Mailbox) Next() (Letter, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,7 +69,18 @@ func (m *Mailbox) Next() (Letter, bool) {
 		return Letter{}, false
 	}
 	l := m.letters[0]
-	m.letters = m.letters[1:]
+	together, n := 1, len(l.Records)
+	for l.Do == nil && together < len(m.letters) && m.letters[together].Do == nil {
+		n += len(m.letters[together].Records)
+		together++
+	}
+	if together > 1 {
+		l.Records = make([]protocol.Record, 0, n)
+		for _, part := range m.letters[:together] {
+			l.Records = append(l.Records, part.Records...)
+		}
+	}
+	m.letters = slices.Delete(m.letters, 0, together) // and lets go of them
 	m.waiting -= len(l.Records)
 	m.size -= sizeOf(l.Records)
 	return l, true
