@@ -163,33 +163,67 @@ func (x *Executor) follow(ctx context.Context, r *shimhost.Run, id string, attem
 }
 
 // tail passes records on until the run is over. False: the context ended and
-// the run goes on.
+// the run goes on. The next ones are read while some are being stored.
 func (x *Executor) tail(ctx context.Context, r *shimhost.Run, id string, attempt int, sink execution.Sink) bool {
-	for {
-		records, err := r.Next(ctx)
-		if len(records) > 0 {
-			if !x.report(ctx, id, func() error { return sink.Record(ctx, id, attempt, records) }) {
+	reading, stop := context.WithCancel(ctx)
+	found := make(chan finding)
+	go func() {
+		defer close(found)
+		x.read(reading, r, id, found)
+	}()
+	defer func() {
+		stop()
+		for range found { //nolint:revive // until the reader has ended
+		}
+	}()
+	for f := range found {
+		if len(f.records) > 0 {
+			if !x.report(ctx, id, func() error { return sink.Record(ctx, id, attempt, f.records) }) {
 				return ctx.Err() == nil
 			}
-			r.Ack(records[len(records)-1].Seq)
+			r.Ack(f.records[len(f.records)-1].Seq)
 		}
 		var lost *shimhost.LostError
 		switch {
-		case err == nil:
-		case errors.Is(err, io.EOF):
+		case errors.Is(f.err, io.EOF):
 			return true
-		case errors.As(err, &lost):
+		case errors.As(f.err, &lost):
 			loss := execution.Loss{EndClass: run.EndKilled, Text: "the run's supervisor was killed; its processes were ended with it"}
 			if lost.BootChanged {
 				loss = execution.Loss{EndClass: run.EndServer, Text: "the machine restarted while the run executed"}
 			}
 			return x.report(ctx, id, func() error { return sink.Lost(ctx, id, attempt, loss) }) || ctx.Err() == nil
-		case ctx.Err() != nil:
-			return false
+		}
+	}
+	return false
+}
+
+// finding is what one look for records gave.
+type finding struct {
+	records []protocol.Record
+	err     error
+}
+
+// read looks for records until there are no more, or the context is over.
+func (x *Executor) read(ctx context.Context, r *shimhost.Run, id string, found chan<- finding) {
+	for {
+		records, err := r.Next(ctx)
+		if ctx.Err() != nil {
+			return // what was read is read again
+		}
+		select {
+		case found <- finding{records, err}:
+		case <-ctx.Done():
+			return
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF) || errors.Is(err, shimhost.ErrLost):
+			return
 		default:
 			x.log.Error("read records", "run_id", id, "error", err)
 			if !pause(ctx, retryMost) {
-				return false
+				return
 			}
 		}
 	}
