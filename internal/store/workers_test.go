@@ -1,10 +1,8 @@
 package store_test
 
 import (
-	"database/sql"
 	"encoding/json"
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -126,33 +124,5 @@ func TestTokensAndHashes(t *testing.T) {
 		if got, err := s.FileHash(ctx, "/x/a", 3, time.Unix(1, nanos)); got != want || err != nil {
 			t.Errorf("mtime %d: %q, %v; want %q", nanos, got, err, want)
 		}
-	}
-}
-
-// TestSchema1IsMigrated opens a database of the release before, full of rows.
-func TestSchema1IsMigrated(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cdui.db")
-	s := open(t, path)
-	apply(t, s, store.Change{Insert: newRow(1)}, store.Change{RunID: runID(1), Events: events(0, 300)})
-	shut(t, s)
-	db, err := sql.Open("sqlite", "file:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.ExecContext(t.Context(), `DROP TABLE workers; DROP TABLE worker_enrollments; DROP TABLE tokens;
-		DROP TABLE file_hashes; DROP TABLE device_policies; DROP TABLE queue_holds; DROP TABLE removed_workers;
-		DROP INDEX exec_runs_by_retry; DROP INDEX exec_runs_by_likeness; ALTER TABLE exec_runs DROP COLUMN retry_of;
-		ALTER TABLE exec_runs DROP COLUMN likeness; ALTER TABLE exec_runs DROP COLUMN peak_mib; PRAGMA user_version = 1`); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s = open(t, path)
-	if last, err := s.LastCursor(t.Context(), runID(1)); err != nil || last != 300 {
-		t.Errorf("the log ends at %d, %v", last, err)
-	}
-	if err := s.AddToken(t.Context(), store.Token{Name: "ada", Hash: "h", Role: "read", CreatedAt: at(1)}); err != nil {
-		t.Error(err)
 	}
 }

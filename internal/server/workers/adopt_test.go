@@ -32,6 +32,8 @@ func TestAfterARestartWorkersAreOfflineUntilTheyConnect(t *testing.T) {
 		return rows[0]
 	}
 	eventually(t, "it takes runs", func() bool { return p.worker("box").State == api.WorkerOnline })
+	// What it said of itself is kept in the background.
+	eventually(t, "its devices are kept", func() bool { return len(stored().Inventory) > 0 })
 	before := stored()
 	free := int64(4321)
 	devices := hello("box", nil).Devices
