@@ -223,7 +223,7 @@ func known(s string) *string {
 
 func (a *agent) capabilities() protocol.Capabilities {
 	caps := protocol.Capabilities{
-		protocol.CapAck, protocol.CapFrames, protocol.CapLogs, protocol.CapMounts, protocol.CapParts, protocol.CapRunFacts,
+		protocol.CapAck, protocol.CapFrames, protocol.CapLogs, protocol.CapMemoryBudget, protocol.CapMounts, protocol.CapParts, protocol.CapRunFacts,
 	}
 	if a.cfg.Storage != nil {
 		caps = append(caps, protocol.CapTransfer)

@@ -39,6 +39,10 @@ type Assignment struct {
 	VisibleDevices []string          `json:"visible_devices,omitempty"`
 	DeviceAliases  map[string]string `json:"device_aliases,omitempty"`
 
+	// MemoryBudgets are MiB by device, as the run sees them. The shim waits
+	// with run_started until the child of a graph has limited itself to them.
+	MemoryBudgets map[string]int64 `json:"memory_budgets,omitempty"`
+
 	// GraceMS is how long a cancelled child may take; MaxRunMS ends the run
 	// with end class timeout, 0 is no limit. PayloadCap cuts event payloads,
 	// 0 or less is no cap.

@@ -34,6 +34,8 @@ type EnvSpec struct {
 	Seed *int64
 	// Params is the JSON object that cdui.params() returns.
 	Params json.RawMessage
+	// MemoryBudgetMiB is what the run may hold on each card; 0 is no budget.
+	MemoryBudgetMiB int64
 	// Argv starts the child: what it needs to meet its own ranks only depends
 	// on it. MasterPort is a free port for those that take one; 0 is none.
 	Argv       []string
@@ -100,6 +102,9 @@ func ChildEnv(base []string, spec EnvSpec) []string {
 	}
 	if n := len(spec.Params); n > 0 && n <= maxParamsEnv && string(spec.Params) != "null" {
 		env["CDUI_PARAMS"] = string(spec.Params)
+	}
+	if spec.MemoryBudgetMiB > 0 {
+		env["CDUI_MEMORY_BUDGET_MIB"] = strconv.FormatInt(spec.MemoryBudgetMiB, 10)
 	}
 	out := make([]string, 0, len(env))
 	for name, value := range env {

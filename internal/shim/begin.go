@@ -79,12 +79,9 @@ func (r *shimRun) launch() {
 		r.main.Send(first)
 	}
 
-	r.sink.put(protocol.Record{Type: protocol.RunStarted, Started: &protocol.Started{
+	r.begin(protocol.Started{
 		PID: hostPID, VisibleDevices: orEmpty(r.a.VisibleDevices), DeviceAliases: r.a.DeviceAliases, Isolation: r.iso.Way(),
-	}}, false)
-	if r.spare != nil {
-		r.sink.put(protocol.Record{Type: protocol.RunFacts, Facts: []byte(`{"warm":true}`)}, false)
-	}
+	})
 	if r.reportsNode() {
 		r.sink.event(run.EventNodeStatus, run.NodeStatus(r.a.NodeID, run.NodeRunning, "", ""), false)
 	}

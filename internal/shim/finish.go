@@ -20,6 +20,7 @@ func (r *shimRun) finishUnstarted(f *launch.Fault) {
 func (r *shimRun) finish() error {
 	if r.child != nil {
 		r.takeLastReports()
+		r.begun(nil)
 		r.sink.flush()
 	}
 	if err := r.output.w.Close(); err != nil {

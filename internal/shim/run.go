@@ -71,6 +71,7 @@ type shimRun struct {
 	faulty        int
 	watches       bool
 	said          *childproto.Up
+	starting      *protocol.Started // run_started, until it is recorded
 
 	unstarted *launch.Fault
 	stop      *stopping
@@ -182,6 +183,9 @@ func (r *shimRun) takeReport(p reports.Line) {
 		return
 	}
 	up := p.Up
+	if r.begins(up) {
+		return
+	}
 	switch up.Type {
 	case childproto.UpHello:
 		r.watches = r.watches || up.WatchesCancel
@@ -217,7 +221,7 @@ func (r *shimRun) takeReport(p reports.Line) {
 		}
 	case childproto.UpFinished:
 		if p.From.Main {
-			r.said = &up
+			r.said = words(r.said, up)
 		}
 	}
 }

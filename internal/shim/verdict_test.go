@@ -95,3 +95,21 @@ func TestTailIsValidAndShort(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// W-09: what a script took is told after all else; why it failed stays.
+func TestLaterWordsOnlyAdd(t *testing.T) {
+	t.Parallel()
+	took := childproto.Up{PeakMemory: []byte(`{"cuda:0":{"mib":512,"exact":true}}`)}
+	f := verdict(end{status: exited(0), said: words(nil, took)})
+	if f.Status != "succeeded" || f.PeakMemory["cuda:0"] != (protocol.PeakMemory{MiB: 512, Exact: true}) {
+		t.Errorf("got %+v", f)
+	}
+	said := words(nil, childproto.Up{Status: "failed", Error: "CUDA out of memory", ErrorType: "OutOfMemoryError", EndClass: "out_of_memory"})
+	f = verdict(end{status: exited(1), said: words(said, took)})
+	if f.EndClass != "out_of_memory" || f.Error != "CUDA out of memory" || f.PeakMemory["cuda:0"].MiB != 512 {
+		t.Errorf("got %+v", f)
+	}
+	if f = verdict(end{status: exited(3), said: words(nil, took)}); f.Error != "exit code 3" || len(f.PeakMemory) != 1 {
+		t.Errorf("got %+v", f)
+	}
+}

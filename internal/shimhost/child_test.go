@@ -52,6 +52,16 @@ func childMain(args []string) int {
 		fmt.Fprintln(up, `{"type":"finished","status":"failed","error":"ValueError: bad","error_type":"ValueError","end_class":"user_code","peak_memory":{"cpu":{"mib":12,"exact":true}}}`)
 		fmt.Println("printed")
 		return 3
+	case "limit", "unlimited", "silent":
+		line()
+		fmt.Fprintln(up, `{"type":"hello","watches_cancel":true}`)
+		if args[0] == "limit" {
+			fmt.Fprintln(up, `{"type":"memory_limit","memory_limit":{"cuda:0":2048}}`)
+		}
+		if args[0] != "silent" {
+			fmt.Fprintln(up, `{"type":"event","event":"progress","payload":{}}`)
+		}
+		return 0
 	case "flood":
 		w := bufio.NewWriterSize(up, 1<<16)
 		for i := range 60_000 {

@@ -96,3 +96,33 @@ func TestAScriptReports(t *testing.T) {
 		}
 	})
 }
+
+// Proves MEM-05, W-09: run_started of a graph with a budget says what the child
+// limited itself to, and comes without it once it is clear that it didn't.
+func TestAStartWaitsForTheMemoryLimit(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		child     string
+		kind      protocol.Kind
+		budgets   map[string]int64
+		limit     string
+		remaining string
+	}{
+		{"limit", protocol.KindGraph, map[string]int64{"cuda:0": 2048}, `{"cuda:0":2048}`, "progress run_finished"},
+		{"unlimited", protocol.KindGraph, map[string]int64{"cuda:0": 2048}, "", "progress run_finished"},
+		{"silent", protocol.KindGraph, map[string]int64{"cuda:0": 2048}, "", "run_finished"},
+		{"limit", protocol.KindGraph, nil, "", "run_facts progress run_finished"},
+		{"limit", protocol.KindScript, map[string]int64{"cuda:0": 2048}, "", "running run_facts progress completed run_finished"},
+	} {
+		a := script(t, c.child)
+		a.Kind, a.MemoryBudgets = c.kind, c.budgets
+		recs := toEnd(t, launch(t, newHost(t, shimhost.Config{}), a))
+		limit := recs[0].Started.MemoryLimit
+		if string(limit) == "null" {
+			limit = nil
+		}
+		if got := words(recs[1:]); !isStarted(recs[0]) || got != c.remaining || string(limit) != c.limit {
+			t.Errorf("%s of a %s: %s, limit %s", c.child, c.kind, got, limit)
+		}
+	}
+}

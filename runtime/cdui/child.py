@@ -224,9 +224,25 @@ def flush_files():
             pass
 
 
+def tell(line):
+    sibling("uplink").send(line)
+
+
+def last_words():
+    """What only this process knows of the run that it executed."""
+    if channel is None or channel[0] != os.getpid():
+        return
+    try:
+        if "torch" in sys.modules:
+            sibling("memory").tell_peak(tell)
+    except BaseException:
+        pass  # the run has ended all the same
+
+
 def leave(code, interrupted, main):
     """Ends the process. It does not return."""
     wind_down()
+    last_words()
     let_go(main)
     if not flush(sys.stdout):
         code = code or 120
@@ -256,6 +272,8 @@ def run_script(argv):
     path = argv[0]
     sys.argv = argv
     main = new_main(path)
+    if "CDUI_MEMORY_BUDGET_MIB" in os.environ:
+        sibling("memory").limit_later(tell)
     e, phase = execute(path, main)
     code = 0
     if phase == "load" and isinstance(e, OSError):
@@ -265,7 +283,7 @@ def run_script(argv):
         code = exit_code(e)
     if code != 0:
         try:
-            sibling("failure").report(e, phase, path, channel)
+            sibling("failure").report(e, phase, path, tell)
         except BaseException:
             pass  # the exit status tells of the failure all the same
     interrupted = isinstance(e, KeyboardInterrupt)

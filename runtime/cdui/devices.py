@@ -98,20 +98,3 @@ def release_cache() -> None:
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
         torch.cuda.empty_cache()
-
-
-def peak_memory() -> dict[str, dict[str, Any]]:
-    """The most memory held: per card by torch's allocator, exact since this
-    process runs one graph; for the cpu by the process's resident size."""
-    import resource
-
-    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    unit = 1 if sys.platform == "darwin" else 1024
-    out: dict[str, dict[str, Any]] = {"cpu": {"mib": resident * unit // MIB, "exact": False}}
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
-        for i in range(torch.cuda.device_count()):
-            peak = torch.cuda.max_memory_reserved(i) // MIB
-            if peak:
-                out[f"cuda:{i}"] = {"mib": peak, "exact": True}
-    return out

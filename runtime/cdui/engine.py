@@ -222,7 +222,7 @@ class Engine:
         text = failure.one_line(failure.text_of(error))[:400] or type(error).__name__
         oom = NodeOOMError(
             f"out of memory on {device}{devices.allocator(device)}: {text}. Try a smaller batch_size, precision bf16, "
-            f"accumulate_steps with smaller batches, or a smaller model"
+            f"accumulate_steps with smaller batches, or a smaller model{failure.mend(error)}"
         )
         return Failure(failure.headline(oom), type(oom).__name__, True)
 

@@ -20,22 +20,11 @@ _OUT_OF_MEMORY = (
 )
 
 
-def report(e, phase, path, channel):
+def report(e, phase, path, send):
     """Sends the finished line for e, if e holds more than the exit status says."""
     line = finished(e, phase, path)
-    if line is None:
-        return
-    wire = sys.modules.get("cdui.wire")
-    if wire is not None:
-        wire.channel.send(line)
-        return
-    # The script never imported cdui: nobody else writes to the pipe.
-    if channel is not None and channel[0] == os.getpid():
-        st = os.fstat(channel[1])
-        if (st.st_dev, st.st_ino) == channel[3]:
-            data = memoryview(line + b"\n")
-            while data:
-                data = data[os.write(channel[1], data) :]
+    if line is not None:
+        send(line)
 
 
 def finished(e, phase, path):
@@ -88,7 +77,11 @@ def load_text(e, path):
 
 
 def mend(e):
-    """For a module that the interpreter lacks: which one was used, and how to choose another."""
+    """What to do about it: for a module that the interpreter lacks, which one was
+    used and how to choose another; for memory that ran out, how much there was."""
+    given = os.environ.get("CDUI_MEMORY_BUDGET_MIB")
+    if given and out_of_memory(e) and not isinstance(e, MemoryError):
+        return " (the run's memory budget is %s MiB on each card; give it more with --memory)" % given
     if not isinstance(e, ModuleNotFoundError) or not e.name:
         return ""
     package = e.name.partition(".")[0]

@@ -32,7 +32,7 @@ def claim_pipes():
 
 child = claim_pipes()
 
-from cdui import devices, failure, recorded, registry, wire  # noqa: E402
+from cdui import failure, memory, recorded, registry, wire  # noqa: E402
 from cdui.engine import Engine, Outcome, Settings  # noqa: E402
 from cdui.reporter import Reporter  # noqa: E402
 from cdui.summary import summarize  # noqa: E402
@@ -103,6 +103,7 @@ def main() -> int:
     if not given or "graph" not in given:
         print("graph_child.py: no graph was assigned", file=sys.stderr)
         return 2
+    memory.limit_now(wire.channel.send)
     reporter = Reporter(wire.channel.send)
     outcome = execute(given, reporter)
     if given.get("api_inputs") is not None and outcome.status == "succeeded":
@@ -111,7 +112,7 @@ def main() -> int:
             reporter.facts({"api_outputs": outcome.api_outputs})
     reporter.finished(
         status=outcome.status, error=outcome.error, error_type=outcome.error_type,
-        end_class=outcome.end_class, peak_memory=devices.peak_memory(),
+        end_class=outcome.end_class, peak_memory=memory.peak(),
     )
     reporter.close()
     if outcome.captured and given.get("outputs_dir"):

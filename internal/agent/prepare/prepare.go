@@ -94,6 +94,7 @@ func (s *Surroundings) Assignment(a *protocol.Assign, f Folders) (protocol.Assig
 		Pass: s.PassEnv, Runtime: s.Runtime, Devices: a.Devices, Cores: s.Cores, Slots: s.share(a.Devices),
 		CheckpointDir: f.Checkpoints, MasterPort: s.Port, Seed: seedOf(a.Options),
 	}
+	out.MemoryBudgets, env.MemoryBudgetMiB = budgets(a)
 	var err error
 	switch {
 	case a.Script != nil:

@@ -208,3 +208,33 @@ func TestACommandNeedsNoPython(t *testing.T) {
 		t.Errorf("%q in %s, %v", a.Argv, a.Dir, err)
 	}
 }
+
+// MEM-04, MEM-05: budgets come by the worker's devices and reach the child as it
+// sees them; in its environment as one number, the least.
+func TestMemoryBudgetsReachTheChild(t *testing.T) {
+	t.Parallel()
+	s := surroundings()
+	in := script("cuda:2", "cuda:0")
+	in.MemoryBudgets = map[string]int64{"cuda:0": 2048, "cuda:2": 3072, "cuda:3": 1}
+	in.Script.Env["CDUI_MEMORY_BUDGET_MIB"] = "99999"
+	a, err := s.Assignment(in, prepare.Under("/f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := variable(a.Env, "CDUI_MEMORY_BUDGET_MIB"); got != "2048" {
+		t.Errorf("the child gets %q", got)
+	}
+	if want := map[string]int64{"cuda:0": 3072, "cuda:1": 2048}; !reflect.DeepEqual(a.MemoryBudgets, want) {
+		t.Errorf("budgets %v", a.MemoryBudgets)
+	}
+	command := &protocol.Assign{RunID: "r", Attempt: 1, Kind: protocol.KindCommand, Devices: []string{"cuda:1"}, Command: &protocol.Command{Argv: []string{"x"}}}
+	for budget, want := range map[int64]string{512: "512", 0: ""} {
+		command.MemoryBudgets = map[string]int64{"cuda:1": budget}
+		if a, err = s.Assignment(command, prepare.Under("/f")); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := variable(a.Env, "CDUI_MEMORY_BUDGET_MIB"); got != want {
+			t.Errorf("a command gets %q of %d MiB", got, budget)
+		}
+	}
+}

@@ -196,6 +196,7 @@ func (r *Registry) noteReject(s *session, reject *protocol.Reject) {
 func capabilities() protocol.Capabilities {
 	return protocol.Capabilities{
 		protocol.CapAck, protocol.CapTransfer, protocol.CapRunFacts, protocol.CapFrames, protocol.CapParts, protocol.CapLogs,
+		protocol.CapMemoryBudget,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"cdui/internal/catalog"
+	"cdui/internal/device"
 	"cdui/internal/graph"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
@@ -58,6 +59,9 @@ func (b Builder) Build(ctx context.Context, job execution.Job, hello *protocol.H
 		GraceS: protocol.SecondsOf(job.Grace), MaxRunS: protocol.Seconds(row.Options.MaxRunSeconds),
 		PayloadCap: b.PayloadCap, FingerprintDigest: to.FingerprintDigest,
 	}
+	if a.MemoryBudgets, err = budgets(row, to); err != nil {
+		return nil, err
+	}
 	switch p := job.Program; {
 	case p.Script != nil:
 		a.Kind = protocol.KindScript
@@ -80,6 +84,26 @@ func (b Builder) Build(ctx context.Context, job execution.Job, hello *protocol.H
 		}
 	}
 	return a, nil
+}
+
+// budgets gives what a run's memory budget means for each of its cards. A worker
+// that can't hold the run to it would let it take the memory of others.
+func budgets(row run.Row, to Destination) (map[string]int64, error) {
+	mib := row.Options.Target.BudgetMiB()
+	var out map[string]int64
+	for _, d := range row.Devices {
+		if mib == 0 || device.Kind(d) != device.CUDA {
+			continue
+		}
+		if !to.Capabilities.Has(protocol.CapMemoryBudget) {
+			return nil, fmt.Errorf("worker %s can't hold a run to a memory budget; submit the run without --memory, or for another worker", to.Name)
+		}
+		if out == nil {
+			out = map[string]int64{}
+		}
+		out[d] = mib
+	}
+	return out, nil
 }
 
 // graph expands, checks and levels a graph here, so that the child only carries
