@@ -107,7 +107,7 @@ func Run(ctx context.Context, cfg Config) error {
 		surroundings: prepare.Surroundings{
 			Runtime: root, NodesDir: nodes, Python: a.facts.Python.Path, PythonProblem: a.facts.Python.Problem,
 			Environ: cfg.Environ, PassEnv: cfg.PassEnv, Cores: a.facts.Cores, Mounts: cfg.Mounts,
-			Visible: a.devices.CUDAVisible,
+			Visible: a.devices.CUDAVisible, Host: func(names []string) json.RawMessage { return a.facts.With(a.devices.Inventory(), names) },
 		},
 		torch: a.facts.Python.Imports, offered: func() []string { return a.devices.Inventory().Names() },
 		runs: map[supervise.Key]*held{}, changed: make(chan struct{}),

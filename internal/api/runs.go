@@ -139,6 +139,24 @@ type Artifacts struct {
 	Artifacts []Artifact `json:"artifacts"`
 }
 
+// Fingerprint is what a run was executed with.
+type Fingerprint struct {
+	RunID  string `json:"run_id"`
+	Digest string `json:"digest"`
+	// Source says who told: worker, when it connected; worker-run or run, the
+	// run's own child, on a worker or on the control plane's machine.
+	Source string `json:"source"`
+	// Document is null when only the digest is known.
+	Document json.RawMessage `json:"document"`
+}
+
+// Provenance is what a run's nodes were made of, by name.
+type Provenance struct {
+	RunID string `json:"run_id"`
+	// Sources are {name, kind, file, sha256, source}.
+	Sources []json.RawMessage `json:"sources"`
+}
+
 // CancelRequest is the optional body of a cancel.
 type CancelRequest struct {
 	// GraceS overrides how long the child may take; Force kills it at once.

@@ -122,6 +122,17 @@ func DecodeUp(line []byte) (Up, error) {
 	return u, nil
 }
 
+// After lays a finished line over the one that the child sent before, if any:
+// why it failed is told at once, what it took only when all of it is over.
+func (u Up) After(before *Up) *Up {
+	if before == nil || u.Error != "" || u.Status != "" {
+		return &u
+	}
+	both := *before
+	both.PeakMemory = u.PeakMemory
+	return &both
+}
+
 // EncodeDown marshals d with its newline.
 func EncodeDown(d Down) ([]byte, error) {
 	b, err := json.Marshal(d)

@@ -36,6 +36,10 @@ type EnvSpec struct {
 	Params json.RawMessage
 	// MemoryBudgetMiB is what the run may hold on each card; 0 is no budget.
 	MemoryBudgetMiB int64
+	// Host is the document of the machine, for the run's fingerprint; the child
+	// takes it out of its environment. Provenance: it records its sources.
+	Host       json.RawMessage
+	Provenance bool
 	// Argv starts the child: what it needs to meet its own ranks only depends
 	// on it. MasterPort is a free port for those that take one; 0 is none.
 	Argv       []string
@@ -105,6 +109,12 @@ func ChildEnv(base []string, spec EnvSpec) []string {
 	}
 	if spec.MemoryBudgetMiB > 0 {
 		env["CDUI_MEMORY_BUDGET_MIB"] = strconv.FormatInt(spec.MemoryBudgetMiB, 10)
+	}
+	if len(spec.Host) > 0 {
+		env["CDUI_HOST"] = string(spec.Host)
+	}
+	if spec.Provenance {
+		env["CDUI_PROVENANCE"] = "1"
 	}
 	out := make([]string, 0, len(env))
 	for name, value := range env {

@@ -17,6 +17,7 @@ import (
 	"cdui/internal/api"
 	"cdui/internal/device"
 	"cdui/internal/fsinfo"
+	"cdui/internal/hostinfo"
 	"cdui/internal/pyruntime"
 	"cdui/internal/scheduler"
 	"cdui/internal/scope"
@@ -185,7 +186,7 @@ func (s *server) compose(ctx context.Context, folder *folder, tokenHash, url str
 	around := &local.Surroundings{
 		Runtime: root, Python: s.cfg.Python, Environ: s.cfg.Environ, Limits: s.cfg.Limits,
 		DataDir: s.cfg.DataDir, Catalog: s.Catalog, Devices: s.inventory, MaxParallel: s.cfg.MaxParallel,
-		Unpack: s.files.Unpack,
+		Unpack: s.files.Unpack, Host: hostinfo.Read(),
 	}
 	s.stock = stock.New(stock.Config{
 		Host: s.host, Keep: s.cfg.Warm, Devices: func() []string { return s.inventory().Names() }, Shared: s.sharedCard,

@@ -221,7 +221,7 @@ func (r *shimRun) takeReport(p reports.Line) {
 		}
 	case childproto.UpFinished:
 		if p.From.Main {
-			r.said = words(r.said, up)
+			r.said = up.After(r.said)
 		}
 	}
 }

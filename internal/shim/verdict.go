@@ -101,17 +101,6 @@ func verdict(e end) protocol.Finished {
 	return f
 }
 
-// words lays what a child says of its end over what it said before: why it
-// failed comes at once, what it took only when all of it is over.
-func words(before *childproto.Up, now childproto.Up) *childproto.Up {
-	if before == nil || now.Error != "" || now.Status != "" {
-		return &now
-	}
-	both := *before
-	both.PeakMemory = now.PeakMemory
-	return &both
-}
-
 func failed(f protocol.Finished, class run.EndClass, code, text string) protocol.Finished {
 	f.Status, f.EndClass, f.Code, f.Error = string(run.Failed), string(class), code, text
 	return f

@@ -100,16 +100,16 @@ func TestTailIsValidAndShort(t *testing.T) {
 func TestLaterWordsOnlyAdd(t *testing.T) {
 	t.Parallel()
 	took := childproto.Up{PeakMemory: []byte(`{"cuda:0":{"mib":512,"exact":true}}`)}
-	f := verdict(end{status: exited(0), said: words(nil, took)})
+	f := verdict(end{status: exited(0), said: took.After(nil)})
 	if f.Status != "succeeded" || f.PeakMemory["cuda:0"] != (protocol.PeakMemory{MiB: 512, Exact: true}) {
 		t.Errorf("got %+v", f)
 	}
-	said := words(nil, childproto.Up{Status: "failed", Error: "CUDA out of memory", ErrorType: "OutOfMemoryError", EndClass: "out_of_memory"})
-	f = verdict(end{status: exited(1), said: words(said, took)})
+	said := childproto.Up{Status: "failed", Error: "CUDA out of memory", ErrorType: "OutOfMemoryError", EndClass: "out_of_memory"}.After(nil)
+	f = verdict(end{status: exited(1), said: took.After(said)})
 	if f.EndClass != "out_of_memory" || f.Error != "CUDA out of memory" || f.PeakMemory["cuda:0"].MiB != 512 {
 		t.Errorf("got %+v", f)
 	}
-	if f = verdict(end{status: exited(3), said: words(nil, took)}); f.Error != "exit code 3" || len(f.PeakMemory) != 1 {
+	if f = verdict(end{status: exited(3), said: took.After(nil)}); f.Error != "exit code 3" || len(f.PeakMemory) != 1 {
 		t.Errorf("got %+v", f)
 	}
 }

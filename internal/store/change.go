@@ -23,6 +23,10 @@ type Change struct {
 	Events    []Event
 	Metrics   []Metrics
 	Artifacts []Artifact
+	// Fingerprint is the document that the patch's digest names, Sources are
+	// what the run's nodes are made of.
+	Fingerprint *Fingerprint
+	Sources     []Source
 	// RecordedSeq, when above 0, is the last spool record of Attempt that the
 	// change covers.
 	Attempt     int
@@ -139,7 +143,13 @@ func prepare(c Change) (prepared, error) {
 		}
 		p.bytes += len(a.Meta) + len(a.Path)
 	}
-	p.rows += 1 + len(c.Events) + len(c.Metrics) + len(c.Artifacts)
+	if c.Fingerprint != nil {
+		p.bytes += len(c.Fingerprint.Document)
+	}
+	for _, src := range c.Sources {
+		p.bytes += len(src.Record)
+	}
+	p.rows += 1 + len(c.Sources) + len(c.Events) + len(c.Metrics) + len(c.Artifacts)
 	return p, nil
 }
 

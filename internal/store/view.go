@@ -110,6 +110,9 @@ func (v *view) apply(c *prepared) (Result, error) {
 	if err := v.artifacts(l, c); err != nil {
 		return Result{}, err
 	}
+	if err := v.provenance(l, c); err != nil {
+		return Result{}, err
+	}
 	if c.End || !l.status.Active() {
 		final, err := v.end(l)
 		if err != nil {

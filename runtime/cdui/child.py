@@ -20,6 +20,9 @@ received = b""
 # What tells the shim that a child started ahead would have served a run better.
 IMPORTED = b'{"type":"imported","modules":["torch"]}'
 
+# The machine's part of the run's fingerprint, which is told at the end.
+host = ""
+
 
 def identity(fd):
     """Tells a pipe from whatever is opened under its number after it is closed."""
@@ -224,6 +227,12 @@ def flush_files():
             pass
 
 
+def take_host():
+    """Takes what is meant for the fingerprint alone out of the run's environment."""
+    global host
+    host = os.environ.pop("CDUI_HOST", "")
+
+
 def tell(line):
     sibling("uplink").send(line)
 
@@ -233,6 +242,7 @@ def last_words():
     if channel is None or channel[0] != os.getpid():
         return
     try:
+        tell(sibling("fingerprint").facts_line(host, "torch" in sys.modules))
         if "torch" in sys.modules:
             sibling("memory").tell_peak(tell)
     except BaseException:
@@ -271,9 +281,12 @@ def tell_imports():
 def run_script(argv):
     path = argv[0]
     sys.argv = argv
+    take_host()
     main = new_main(path)
     if "CDUI_MEMORY_BUDGET_MIB" in os.environ:
         sibling("memory").limit_later(tell)
+    if os.environ.pop("CDUI_PROVENANCE", ""):
+        sibling("provenance").script(path, tell)
     e, phase = execute(path, main)
     code = 0
     if phase == "load" and isinstance(e, OSError):

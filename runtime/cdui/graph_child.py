@@ -27,12 +27,13 @@ def claim_pipes():
     module.claim()
     if sys.argv[1:] == ["spare"] and module.channel is not None:
         module.serve_later()
+    module.take_host()
     return module
 
 
 child = claim_pipes()
 
-from cdui import failure, memory, recorded, registry, wire  # noqa: E402
+from cdui import failure, fingerprint, memory, provenance, recorded, registry, wire  # noqa: E402
 from cdui.engine import Engine, Outcome, Settings  # noqa: E402
 from cdui.reporter import Reporter  # noqa: E402
 from cdui.summary import summarize  # noqa: E402
@@ -50,13 +51,17 @@ def settings_of(given: dict) -> Settings:
     return Settings(**options)
 
 
-def classes_for(prepared: dict, nodes_dir: str) -> dict:
-    """The classes of the graph's types; the user's folder is read only when a
-    type is not built in."""
-    nodes = registry.builtin_nodes()
+def types_of(prepared: dict) -> set:
     wanted = {n["type"] for n in prepared["nodes"]}
     for preset in (prepared.get("presets") or {}).values():
         wanted.update(n["type"] for n in preset["nodes"])
+    return wanted
+
+
+def classes_for(prepared: dict, nodes_dir: str) -> dict:
+    """The classes of the graph's types; the user's folder is read only when a
+    type is not built in."""
+    nodes, wanted = registry.builtin_nodes(), types_of(prepared)
     problems = []
     if wanted - set(nodes) and os.path.isdir(nodes_dir):
         user, problems = registry.user_nodes(nodes_dir)
@@ -73,6 +78,9 @@ def execute(given: dict, reporter: Reporter) -> Outcome:
         nodes = classes_for(prepared, given.get("nodes_dir") or "")
     except LookupError as error:
         return Outcome("failed", str(error), "UnknownNodeType", "bad_graph")
+    wire.channel.send(fingerprint.facts_line(child.host, with_numeric=False))
+    if (given.get("options") or {}).get("provenance"):
+        provenance.nodes({name: nodes[name] for name in types_of(prepared)}, wire.channel.send)
     try:
         return Engine(prepared, nodes, settings_of(given), reporter, wire.channel.cancelled).execute()
     except Exception as error:  # a fault of ours or of the interpreter, such as no torch
@@ -110,6 +118,9 @@ def main() -> int:
         outcome = checked(outcome)
         if outcome.status == "succeeded":
             reporter.facts({"api_outputs": outcome.api_outputs})
+    settings = fingerprint.numeric_line()
+    if settings is not None:
+        wire.channel.send(settings)
     reporter.finished(
         status=outcome.status, error=outcome.error, error_type=outcome.error_type,
         end_class=outcome.end_class, peak_memory=memory.peak(),

@@ -125,8 +125,8 @@ def test_file_left_open_is_written(shim):
 
 
 def test_success_and_plain_exit_codes_need_no_words(shim):
-    assert shim.script("pass").lines == []
-    assert shim.script("raise SystemExit(3)").lines == []
+    assert shim.script("pass").of("finished") == []
+    assert shim.script("raise SystemExit(3)").of("finished") == []
 
 
 FAILURES = {

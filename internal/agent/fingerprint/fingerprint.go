@@ -1,5 +1,5 @@
 // Package fingerprint collects what an agent tells the control plane about its
-// machine at each connection, one file for each fact. Facts that can't be had
+// machine at each connection. Facts that can't be had
 // are missing, never made up, and never keep an agent from starting.
 //
 // Python is asked in helper processes: the agent itself imports no torch and
@@ -9,18 +9,16 @@ package fingerprint
 import (
 	"context"
 	"log/slog"
+
+	"cdui/internal/hostinfo"
 )
 
 // Facts is what is known of a machine. Its JSON is the environment fingerprint
 // of hello.
 type Facts struct {
-	CDUI      string   `json:"cdui"`
-	MachineID string   `json:"machine_id"`
-	Platform  Platform `json:"platform"`
-	Cores     int      `json:"cores"`
-	MemoryMiB *int64   `json:"memory_mib"`
-	Python    Python   `json:"python"`
-	Catalog   Catalog  `json:"-"`
+	hostinfo.Host
+	Python  Python  `json:"python"`
+	Catalog Catalog `json:"-"`
 }
 
 // Config says where to look.
@@ -36,11 +34,7 @@ type Config struct {
 // Collect gathers the facts. Asking torch for its devices may take a minute on
 // a cold disk; the context bounds it.
 func Collect(ctx context.Context, c Config) Facts {
-	f := Facts{
-		CDUI: cduiVersion(), MachineID: machineID(), Platform: platform(),
-		Cores: cores(), MemoryMiB: memoryMiB(),
-		Python: python(ctx, c.Python, c.Environ),
-	}
+	f := Facts{Host: hostinfo.Read(), Python: python(ctx, c.Python, c.Environ)}
 	if f.Python.Problem != "" {
 		c.Logger.WarnContext(ctx, "no usable Python", "error", f.Python.Problem)
 	}

@@ -37,6 +37,9 @@ type Surroundings struct {
 	// Visible gives the value of CUDA_VISIBLE_DEVICES that shows exactly the
 	// named devices; nil: their indexes will do.
 	Visible func(devices []string) string
+	// Host gives the document of the machine with the named devices, for the
+	// fingerprints of runs; nil: they tell of Python alone.
+	Host func(devices []string) json.RawMessage
 	// Mounts maps labels to folders.
 	Mounts map[string]string
 	// Port is a free TCP port for ranks to meet at, 0 where there is none.
@@ -121,6 +124,9 @@ func (s *Surroundings) Assignment(a *protocol.Assign, f Folders) (protocol.Assig
 	if s.Visible != nil {
 		env.Visible = s.Visible(a.Devices)
 	}
+	if s.Host != nil && a.Kind != protocol.KindCommand {
+		env.Host = s.Host(a.Devices)
+	}
 	out.Env = pyruntime.ChildEnv(withoutOurs(s.Environ), env)
 	out.VisibleDevices, out.DeviceAliases = aliases(a.Devices)
 	return out, nil
@@ -149,6 +155,7 @@ func (s *Surroundings) script(a *protocol.Assign, f Folders, out *protocol.Assig
 	})
 	out.Input = p.Params
 	env.Run, env.Venv, env.Params = p.Env, p.Venv, p.Params
+	env.Provenance = provenance(a.Options)
 	return nil
 }
 
@@ -169,6 +176,15 @@ func (s *Surroundings) command(a *protocol.Assign, f Folders, out *protocol.Assi
 	}
 	env.Run, env.Venv = p.Env, p.Venv
 	return nil
+}
+
+// provenance tells whether a script's source is recorded; a graph's child reads
+// that in its options.
+func provenance(options json.RawMessage) bool {
+	var o struct {
+		Provenance bool `json:"provenance"`
+	}
+	return json.Unmarshal(options, &o) == nil && o.Provenance
 }
 
 // graphInput is what the Python engine is handed on its control pipe.

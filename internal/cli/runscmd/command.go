@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cdui/internal/cli/env"
+	"cdui/internal/cli/factscmd"
 	"cdui/internal/cli/follow"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/client"
@@ -33,7 +34,7 @@ func New(e *env.Env, d Deps, more ...*cobra.Command) *cobra.Command {
 	}
 	o.flags(cmd.Flags())
 	cmd.AddCommand(NewList(e, d, nil), newShow(e, d), newEvents(e, d), NewLogs(e, d, nil), newMetrics(e, d),
-		newArtifacts(e, d), NewCancel(e, d, nil), newHold(e, d), newRelease(e, d), newPin(e, d), newUnpin(e, d), newRemove(e, d), newWait(e, d, nil))
+		newArtifacts(e, d), factscmd.New(e, d.Client, complete(d)), NewCancel(e, d, nil), newHold(e, d), newRelease(e, d), newPin(e, d), newUnpin(e, d), newRemove(e, d), newWait(e, d, nil))
 	cmd.AddCommand(more...)
 	return cmd
 }

@@ -13,6 +13,7 @@ import (
 	"cdui/internal/catalog"
 	"cdui/internal/device"
 	"cdui/internal/graph"
+	"cdui/internal/hostinfo"
 	"cdui/internal/protocol"
 	"cdui/internal/pyruntime"
 	"cdui/internal/run"
@@ -34,6 +35,8 @@ type Surroundings struct {
 	DataDir string
 	Catalog func(ctx context.Context) *catalog.Catalog
 	Devices func() device.Inventory
+	// Host is this machine, for the fingerprints of runs.
+	Host hostinfo.Host
 	// MaxParallel is how many nodes of one graph may execute at once.
 	MaxParallel int
 	// Unpack lays out the folder that a program brought along, by the hash of
@@ -93,6 +96,7 @@ func (s *Surroundings) Assignment(ctx context.Context, job execution.Job, kept s
 		a.Argv = pyruntime.ScriptArgv(s.Runtime, interpreter, *p.Script)
 		a.Input = p.Script.Params
 		env.Run, env.Venv, env.Params = p.Script.Env, p.Script.Venv, p.Script.Params
+		env.Provenance = row.Options.Provenance
 	case p.Command != nil:
 		a.Kind, a.Dir, a.Argv = protocol.KindCommand, p.Command.Cwd, p.Command.Argv
 		env.Run, env.Venv = p.Command.Env, p.Command.Venv
@@ -103,7 +107,11 @@ func (s *Surroundings) Assignment(ctx context.Context, job execution.Job, kept s
 	}
 	env.Argv = a.Argv
 	if s.Devices != nil {
-		env.Visible = s.Devices().CUDAVisible(env.Devices)
+		inv := s.Devices()
+		env.Visible = inv.CUDAVisible(env.Devices)
+		if a.Kind != protocol.KindCommand {
+			env.Host = s.Host.With(inv, row.Devices)
+		}
 	}
 	a.Env = pyruntime.ChildEnv(s.Environ, env)
 	a.VisibleDevices, a.DeviceAliases = aliases(row.Devices)

@@ -33,9 +33,9 @@ func (s *Service) Record(ctx context.Context, runID string, attempt int, records
 func (s *Service) commitRecords(ctx context.Context, e *entry, attempt int, c *journal.Batch) error {
 	c.Change.RunID, c.Change.Attempt = e.row.ID, attempt
 	c.Change.RequireActive, c.Change.RequireAttempt = true, attempt
-	if c.Started != nil || len(c.Facts) > 0 {
+	if c.Tells() {
 		s.mu.Lock()
-		c.Change.Patch = &store.Patch{Facts: c.FactsOn(e.row.Facts)}
+		c.Change.Patch = &store.Patch{Facts: c.FactsOn(e.row), FingerprintDigest: c.Digest()}
 		s.mu.Unlock()
 	}
 	if _, err := s.cfg.Store.Apply(ctx, c.Change); err != nil {
@@ -47,7 +47,7 @@ func (s *Service) commitRecords(ctx context.Context, e *entry, attempt int, c *j
 	e.recorded = c.Change.RecordedSeq
 	s.mu.Lock()
 	if c.Change.Patch != nil {
-		e.row.Facts = c.Change.Patch.Facts
+		e.row.Facts, e.row.FingerprintDigest = c.Change.Patch.Facts, c.DigestOn(e.row)
 	}
 	if c.Started != nil {
 		e.pid = c.Started.PID
@@ -109,7 +109,7 @@ func (s *Service) endWith(ctx context.Context, e *entry, attempt int, f protocol
 			s.release(e)
 		}
 	}
-	facts := journal.MergeFacts(last.FactsOn(e.row.Facts), journal.EndFacts(f))
+	facts := journal.MergeFacts(last.FactsOn(e.row), journal.EndFacts(f))
 	ts, class := now(), run.EndClass(f.EndClass)
 	next := s.repetition(e, status, class, ts)
 	if next != nil {
@@ -125,7 +125,7 @@ func (s *Service) endWith(ctx context.Context, e *entry, attempt int, f protocol
 	change := last.Change
 	change.RunID, change.Attempt, change.RecordedSeq = e.row.ID, attempt, last.FinishedSeq
 	change.RequireActive, change.RequireAttempt, change.End = true, attempt, true
-	change.Patch = &store.Patch{Status: &status, Error: &f.Error, EndClass: &class, FinishedAt: &ts, Facts: facts, PeakMiB: journal.Peak(f, budget)}
+	change.Patch = &store.Patch{Status: &status, Error: &f.Error, EndClass: &class, FinishedAt: &ts, Facts: facts, PeakMiB: journal.Peak(f, budget), FingerprintDigest: last.Digest()}
 	change.Events = append(change.Events, journal.Terminal(status, f, ts))
 	results, err := s.cfg.Store.Apply(ctx, ended(change, next)...)
 	if err != nil {
@@ -136,6 +136,7 @@ func (s *Service) endWith(ctx context.Context, e *entry, attempt int, f protocol
 	}
 	s.mu.Lock()
 	e.row.Status, e.row.Error, e.row.EndClass, e.row.FinishedAt, e.row.Facts = status, f.Error, class, &ts, facts
+	e.row.FingerprintDigest = last.DigestOn(e.row)
 	delete(s.runs, e.row.ID)
 	row := e.row
 	s.mu.Unlock()

@@ -136,10 +136,12 @@ func (s *Service) placement(e *entry, p *store.Patch) {
 	}
 	worker := e.row.WorkerID
 	p.WorkerID, p.Devices = &worker, append([]string{}, e.row.Devices...)
+	digest := s.board.Fingerprint(worker) // the run begins with it (CAT-07)
+	e.row.FingerprintDigest, p.FingerprintDigest = digest, &digest
 	if worker == "" {
 		return
 	}
-	e.row.Facts = journal.WithCards(e.row.Facts, e.row.Devices, s.board.Cards(e.slots))
+	e.row.Facts = journal.Placed(e.row.Facts, e.row.Devices, s.board.Cards(e.slots), digest)
 	p.Facts = e.row.Facts
 }
 

@@ -46,7 +46,7 @@ func (r *Registry) Start(ctx context.Context, job execution.Job, sink execution.
 }
 
 func (w *worker) destination() assign.Destination {
-	return assign.Destination{Name: w.name, SameMachine: w.sameMachine, Capabilities: w.session.Caps, Mounts: w.hello.Mounts, FingerprintDigest: digest(w.hello.Fingerprint)}
+	return assign.Destination{Name: w.name, SameMachine: w.sameMachine, Capabilities: w.session.Caps, Mounts: w.hello.Mounts, FingerprintDigest: w.print}
 }
 
 // Cancel implements execution.Executor. The order is kept, so that a worker that is

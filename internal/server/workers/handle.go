@@ -212,6 +212,7 @@ func (r *Registry) catalogChanged(s *session, c *protocol.CatalogChanged) {
 	}
 	w.hello = &hello
 	w.compare(here)
+	r.fingerprinted(w)
 	r.tell(w)
 	r.save(w)
 }

@@ -34,6 +34,7 @@ type Store interface {
 	DrainWorker(ctx context.Context, name string, on bool) error
 	RekeyWorker(ctx context.Context, name string, e store.Enrollment) error
 	RemoveWorker(ctx context.Context, name string) error
+	KeepFingerprint(ctx context.Context, f store.Fingerprint) error
 	Enroller
 }
 
@@ -116,6 +117,8 @@ type worker struct {
 	// of the control plane; known is what the store had.
 	hello *protocol.Hello
 	known store.WorkerFacts
+	// print is the digest of its environment, empty when hello told none.
+	print string
 	// devices are those that it last reported, nil when it never did.
 	devices device.Inventory
 	// selfDraining: the agent takes nothing, by its own word.
@@ -262,7 +265,7 @@ func (r *Registry) tell(w *worker) {
 		Incomplete: w.incomplete, MachineID: w.known.MachineID, SameMachine: w.sameMachine,
 	}}
 	if w.hello != nil {
-		state.MachineID = w.hello.MachineID
+		state.MachineID, state.Fingerprint = w.hello.MachineID, w.print
 		state.RecordsOutputs = w.hello.Capabilities.Has(protocol.CapRecordOutputs)
 		if w.hello.Catalog != nil {
 			state.Types = w.hello.Catalog.Types
@@ -348,7 +351,7 @@ func (w *worker) facts() store.WorkerFacts {
 	f := w.known
 	if h := w.hello; h != nil {
 		f.MachineID, f.Version, f.Platform = h.MachineID, h.Version, h.Platform.OS+"/"+h.Platform.Arch
-		f.FingerprintDigest = digest(h.Fingerprint)
+		f.FingerprintDigest = w.print
 	}
 	if raw, err := json.Marshal(w.devices); err == nil && w.devices != nil {
 		f.Inventory = raw

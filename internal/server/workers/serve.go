@@ -2,7 +2,6 @@ package workers
 
 import (
 	"crypto/subtle"
-	"encoding/json"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -243,23 +242,8 @@ func (r *Registry) welcome(s *session, hello *protocol.Hello, drainOnly bool, he
 		s.Send(&protocol.Drain{On: true})
 	}
 	r.log.Info("worker connected", "worker", w.name, "peer", s.peer, "version", hello.Version, "runs", len(w.runs), "drain_only", drainOnly)
+	r.fingerprinted(w)
 	r.tell(w)
 	r.save(w)
 	return true
-}
-
-// digest is the hash of a document's canonical form, "" for none.
-func digest(doc json.RawMessage) string {
-	if len(doc) == 0 {
-		return ""
-	}
-	var v any
-	if json.Unmarshal(doc, &v) != nil {
-		return ""
-	}
-	canonical, err := json.Marshal(v)
-	if err != nil {
-		return ""
-	}
-	return token.Hash(string(canonical))
 }

@@ -21,6 +21,8 @@ import (
 type Worker struct {
 	fleet.Machine
 	submission.Worker
+	// Fingerprint is the digest of its environment, empty when it told none.
+	Fingerprint string
 }
 
 // DeviceState is how a device stands: what it takes and holds, and what people
@@ -40,12 +42,14 @@ type Board struct {
 	local device.Inventory
 	// workers are all that runs may name.
 	workers map[string]submission.Worker
+	// prints are the digests of the workers' environments.
+	prints map[string]string
 }
 
 // New makes a board without machines. It calls changed when something other
 // than a run's coming and going may let a run start.
 func New(limits scheduler.Limits, changed func()) *Board {
-	return &Board{changed: changed, lines: fifo.NewLines(), fleet: fleet.New(limits), workers: map[string]submission.Worker{}}
+	return &Board{changed: changed, lines: fifo.NewLines(), fleet: fleet.New(limits), workers: map[string]submission.Worker{}, prints: map[string]string{}}
 }
 
 // SetLocal takes in the devices of the control plane's own machine.
@@ -73,7 +77,7 @@ func (b *Board) SetWorker(name string, w Worker) {
 	}
 	known.Incomplete = w.Machine.Incomplete
 	b.mu.Lock()
-	b.workers[name] = known
+	b.workers[name], b.prints[name] = known, w.Fingerprint
 	plan := b.set(name, w.Machine)
 	b.mu.Unlock()
 	if plan {
@@ -97,8 +101,17 @@ func (b *Board) Forget(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.workers, name)
+	delete(b.prints, name)
 	b.fleet.Remove(name)
 	b.lines.Rejoin()
+}
+
+// Fingerprint gives the digest of a worker's environment, empty when it told
+// none.
+func (b *Board) Fingerprint(name string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.prints[name]
 }
 
 // Knows tells whether runs may name a machine.

@@ -13,11 +13,15 @@ type resumeSlot struct {
 	Card   string `json:"card"`
 }
 
-// WithCards notes the card behind each of a run's devices in its facts.
-func WithCards(facts json.RawMessage, devices, cards []string) json.RawMessage {
+// Placed notes in a run's facts the card behind each of its devices, and where
+// the fingerprint came from that it begins with, if it has one.
+func Placed(facts json.RawMessage, devices, cards []string, digest string) json.RawMessage {
 	var r resume
 	for i, d := range devices {
 		r.Slots = append(r.Slots, resumeSlot{Device: d, Card: cards[i]})
+	}
+	if digest != "" {
+		facts = With(facts, "fingerprint_source", FromWorker)
 	}
 	return With(facts, "worker_resume", r)
 }

@@ -27,9 +27,17 @@ type Batch struct {
 	FinishedSeq uint64
 }
 
+// Tells whether a batch changes the facts of a run.
+func (c Batch) Tells() bool {
+	return c.Started != nil || len(c.Facts) > 0 || c.Change.Fingerprint != nil
+}
+
 // FactsOn lays what a batch says of a run over what was known of it.
-func (c Batch) FactsOn(known json.RawMessage) json.RawMessage {
-	docs := []json.RawMessage{known}
+func (c Batch) FactsOn(row run.Row) json.RawMessage {
+	docs := []json.RawMessage{row.Facts}
+	if c.Change.Fingerprint != nil {
+		docs = append(docs, source(row))
+	}
 	if c.Started != nil {
 		docs = append(docs, startedFacts(c.Started))
 	}
@@ -81,7 +89,7 @@ func Convert(recorded uint64, records []protocol.Record, payloadCap int, artifac
 		case protocol.Warning:
 			event(r, run.EventRunWarning, run.Warning(r.Kind, r.Meta, r.NodeID))
 		case protocol.RunFacts:
-			c.Facts = append(c.Facts, r.Facts)
+			c.facts(r.Facts)
 		}
 	}
 	return c

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package fingerprint
+package hostinfo
 
 import "golang.org/x/sys/unix"
 

@@ -1,4 +1,4 @@
-package fingerprint
+package hostinfo
 
 import (
 	"os"

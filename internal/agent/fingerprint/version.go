@@ -1,5 +1,0 @@
-package fingerprint
-
-import "cdui/internal/version"
-
-func cduiVersion() string { return version.String() }
