@@ -3,7 +3,9 @@ package graph
 import (
 	"cmp"
 	"encoding/json"
+	"path"
 	"slices"
+	"strings"
 
 	"cdui/internal/catalog"
 )
@@ -17,6 +19,33 @@ type FileUse struct {
 	Write bool   `json:"write"`
 	// Upload says that the param is one of those that uploads fill.
 	Upload bool `json:"upload"`
+	// Below is the folder of the data folder that a written path is relative to.
+	Below string `json:"-"`
+}
+
+// writesBelow says where in the data folder the types write that take a path.
+var writesBelow = map[string]string{"CheckpointSaver": "models", "ImageWriter": "images", "ModelSaver": "models"}
+
+// writtenSuffixes are those that writers put in the place of another one, as the
+// format that they were told wants it.
+var writtenSuffixes = []string{".safetensors", ".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"}
+
+// Writes tells whether a place in the data folder is where the node writes its
+// file. Only folders of the user count.
+func (u FileUse) Writes(place string) bool {
+	if !u.Write || u.Below == "" || path.IsAbs(u.Path) {
+		return false
+	}
+	want := path.Join(u.Below, u.Path)
+	if folder, _, _ := strings.Cut(want, "/"); !slices.Contains([]string{"data", "images", "models"}, folder) || want == folder {
+		return false
+	}
+	if place == want {
+		return true
+	}
+	suffix := path.Ext(place)
+	return slices.Contains(writtenSuffixes, strings.ToLower(suffix)) &&
+		strings.TrimSuffix(place, suffix) == strings.TrimSuffix(want, path.Ext(want))
 }
 
 // filePaths lists the params, by type, that are paths without saying so by
@@ -66,9 +95,9 @@ func fileUses(n PreparedNode, d catalog.Definition) []FileUse {
 		if !isPath && !upload || hidden(d, p, n.Params) {
 			continue
 		}
-		var path string
-		if json.Unmarshal(value(d, n.Params, p.Name), &path) == nil && path != "" {
-			uses = append(uses, FileUse{NodeID: n.ID, Param: p.Name, Path: path, Write: write, Upload: upload})
+		var given string
+		if json.Unmarshal(value(d, n.Params, p.Name), &given) == nil && given != "" {
+			uses = append(uses, FileUse{NodeID: n.ID, Param: p.Name, Path: given, Write: write, Upload: upload, Below: writesBelow[d.NodeName]})
 		}
 	}
 	if d.NodeName == "TrainingLoop" {

@@ -28,9 +28,20 @@ func (s *server) composeFiles(folder *folder) error {
 		return err
 	}
 	s.files = files.New(files.Config{
-		Blobs: contents, RunsDir: folder.path("runs"), DataDir: s.cfg.DataDir, Hashes: s.store, Limits: s.cfg.Files,
+		Blobs: contents, RunsDir: folder.path("runs"), DataDir: s.cfg.DataDir, Hashes: s.store, Limits: s.cfg.Files, Writes: s.writes,
 	})
 	return nil
+}
+
+// writes tells whether the nodes of a graph run write a place in the data folder.
+func (s *server) writes(ctx context.Context, runID, place string) bool {
+	raw, err := s.store.Graph(ctx, runID)
+	if err != nil {
+		return false
+	}
+	cat := s.Catalog(ctx)
+	prepared, findings := graph.Prepare(raw, cat)
+	return len(findings) == 0 && slices.ContainsFunc(graph.Files(prepared, cat), func(u graph.FileUse) bool { return u.Writes(place) })
 }
 
 // pruneFiles removes folders of programs that no row names any more.

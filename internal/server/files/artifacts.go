@@ -62,18 +62,21 @@ func (k *Keeper) SaveArtifact(ctx context.Context, runID string, a api.ArtifactU
 		return api.UploadReply{}, err
 	}
 	defer root.Close()
+	if k.cfg.Writes != nil && k.cfg.Writes(ctx, runID, string(p)) {
+		return k.saveWritten(ctx, root, a, r)
+	}
 	to := path.Join(artifactsDir, string(p))
 	if n, ok := isThere(root, to, sum, size); ok {
-		return api.UploadReply{SHA256: sum, Size: n}, k.noteSource(root, a)
+		return api.UploadReply{SHA256: sum, Size: n}, k.noteSource(root, a, false)
 	}
 	if space, err := fsinfo.SpaceAt(k.cfg.RunsDir); err == nil && size > 0 && uint64(size)+reserve > space.Free {
 		return api.UploadReply{}, api.Errorf(api.StorageFull, "the control plane has %s left, too little for %s (%s)", codeset.Size(int64(space.Free)), codeset.Quote(p), codeset.Size(size))
 	}
-	n, err := receive(ctx, root, to, sum, limit, r)
+	n, err := receive(ctx, root, incomingDir, to, sum, limit, r)
 	if err != nil {
 		return api.UploadReply{}, err
 	}
-	return api.UploadReply{SHA256: sum, Size: n}, k.noteSource(root, a)
+	return api.UploadReply{SHA256: sum, Size: n}, k.noteSource(root, a, false)
 }
 
 func (k *Keeper) runFolder(runID string) (*os.Root, error) {
@@ -113,9 +116,9 @@ func isThere(root *os.Root, name, sum string, size int64) (int64, bool) {
 	return info.Size(), hex.EncodeToString(h.Sum(nil)) == sum
 }
 
-// receive writes r beside its place and moves it there when all is right.
-func receive(ctx context.Context, root *os.Root, to, sum string, limit int64, r io.Reader) (n int64, err error) {
-	tmp := path.Join(incomingDir, rand.Text())
+// receive writes r into the folder by and moves it to its place when all is right.
+func receive(ctx context.Context, root *os.Root, by, to, sum string, limit int64, r io.Reader) (n int64, err error) {
+	tmp := path.Join(by, rand.Text())
 	f, err := root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return 0, storageError(fmt.Errorf("receive file: %w", err))

@@ -34,6 +34,9 @@ type Config struct {
 	RunsDir, DataDir string
 	// Hashes is needed for Inputs alone.
 	Hashes Hashes
+	// Writes tells whether the nodes of a run write a place in the data folder,
+	// so that the file belongs there; nil: none do.
+	Writes func(ctx context.Context, runID, place string) bool
 	Limits Limits
 }
 

@@ -19,13 +19,15 @@ import (
 type source struct {
 	Source string        `json:"source"`
 	Path   protocol.Path `json:"path"`
+	// Written: it is in the data folder and not among the run's artifacts.
+	Written bool `json:"written,omitempty"`
 }
 
-func (k *Keeper) noteSource(root *os.Root, a api.ArtifactUpload) (err error) {
+func (k *Keeper) noteSource(root *os.Root, a api.ArtifactUpload, written bool) (err error) {
 	if a.Source == "" {
 		return nil
 	}
-	line, err := json.Marshal(source{Source: a.Source, Path: a.Path})
+	line, err := json.Marshal(source{Source: a.Source, Path: a.Path, Written: written})
 	if err != nil {
 		return fmt.Errorf("note where %s came from: %w", a.Path, err)
 	}
@@ -59,6 +61,9 @@ func (k *Keeper) Brought(runID string) (map[string]string, error) {
 		var s source
 		if json.Unmarshal(line, &s) == nil && s.Path.Check() == nil {
 			out[s.Source] = filepath.Join(dir, artifactsDir, string(s.Path))
+			if s.Written {
+				out[s.Source] = filepath.Join(k.cfg.DataDir, string(s.Path))
+			}
 		}
 	}
 	return out, nil
