@@ -112,6 +112,14 @@ var rules = []rule{
 		reason: "an adapter hides one outside thing and serves whoever asks",
 	},
 	{
+		name:   "ssh knows no workers",
+		from:   []string{"internal/sshtunnel/...", "internal/bootstrap"},
+		to:     []string{"internal/..."},
+		except: []string{"internal/sshtunnel/..."},
+		deep:   true,
+		reason: "the control plane and the command both hand values in; who is asked, and what is served at a tunnel's end, is theirs",
+	},
+	{
 		name:   "no test code in the program",
 		from:   []string{"cmd/..."},
 		to:     []string{"testing/...", "net/http/httptest", "pgregory.net/rapid", "internal/e2e/...", "internal/archtest"},
