@@ -15,6 +15,7 @@ import (
 	"cdui/internal/agent/prepare"
 	"cdui/internal/agent/session"
 	"cdui/internal/agent/supervise"
+	"cdui/internal/agent/via"
 	"cdui/internal/nvml"
 	"cdui/internal/protocol"
 	"cdui/internal/pyruntime"
@@ -36,6 +37,10 @@ type agent struct {
 	devices *offer.Devices
 	facts   fingerprint.Facts
 	nonce   string
+	// tunnel is the way to the control plane where it is one, dial what
+	// connects through it; nil both where there is none.
+	tunnel *via.Tunnel
+	dial   via.Dial
 
 	// stop ends the agent.
 	stop context.CancelCauseFunc
@@ -61,8 +66,10 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	tunnel, dial := via.New(cfg.Tunnel)
 	note, err := enroll.Enroll(ctx, enroll.Config{
-		Control: cfg.Control, Pin: cfg.Pin, CAFile: cfg.CAFile, Token: cfg.EnrollToken, Name: cfg.Name, Logger: cfg.Logger,
+		Control: cfg.Control, Pin: cfg.Pin, CAFile: cfg.CAFile, Token: cfg.EnrollToken, Name: cfg.Name,
+		Dial: dial, Tunnel: cfg.Tunnel, Logger: cfg.Logger,
 	}, f, tlsCfg)
 	if err != nil {
 		return err
@@ -90,7 +97,7 @@ func Run(ctx context.Context, cfg Config) error {
 
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	a := &agent{cfg: cfg, folder: f, note: note, nonce: token.New(), stop: stop}
+	a := &agent{cfg: cfg, folder: f, note: note, nonce: token.New(), stop: stop, tunnel: tunnel, dial: dial}
 	if a.devices, err = offer.New(ctx, cards, cfg.Environ, cfg.Devices, cfg.Logger); err != nil {
 		return err
 	}
@@ -100,7 +107,7 @@ func Run(ctx context.Context, cfg Config) error {
 	})
 	storage := Storage(noStorage{})
 	if cfg.Storage != nil {
-		storage = cfg.Storage(Upstream{URL: cfg.Control, TLS: tlsCfg.Clone(), Token: tokens})
+		storage = cfg.Storage(Upstream{URL: cfg.Control, TLS: tlsCfg.Clone(), Token: tokens, Dial: dial})
 	}
 	a.book = &book{
 		host: host, folder: f, storage: storage, log: cfg.Logger,
@@ -132,7 +139,7 @@ const pruneEvery = time.Hour
 // work takes the runs over, connects, and stays until ctx is over.
 func (a *agent) work(ctx context.Context, tlsCfg *tls.Config, tokens func() (string, error)) error {
 	client, err := session.New(session.Config{
-		URL: a.cfg.Control, TLS: tlsCfg, Token: tokens, Worker: a, Logger: a.cfg.Logger,
+		URL: a.cfg.Control, TLS: tlsCfg, Dial: a.dial, Token: tokens, Worker: a, Logger: a.cfg.Logger,
 	})
 	if err != nil {
 		return err
@@ -161,6 +168,7 @@ func (a *agent) work(ctx context.Context, tlsCfg *tls.Config, tokens func() (str
 		a.cfg.Ready()
 	}
 	wg.Go(func() { client.Run(ctx) })
+	wg.Go(func() { a.tunnel.Watch(ctx, client.Redial) })
 	<-ctx.Done()
 	control.close()
 	wg.Wait()

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"cdui/internal/agent/offer"
+	"cdui/internal/agent/via"
 	"cdui/internal/protocol"
 	"cdui/internal/tlspin"
 )
@@ -24,6 +26,9 @@ type Config struct {
 	Pin string
 	// CAFile holds the authorities to trust in place of the machine's.
 	CAFile string
+	// Tunnel is the file that names the end of the tunnel that leads to the
+	// control plane, which needs a pin; empty dials Control itself.
+	Tunnel string
 	// EnrollToken is a one-time token; it is needed once.
 	EnrollToken string
 	// SessionTokenFile is the control plane's own token file, for an agent on
@@ -66,31 +71,8 @@ const (
 
 // DefaultName makes a worker's name of the machine's.
 func DefaultName() string {
-	host, err := os.Hostname()
-	if err != nil {
-		return "worker"
-	}
-	return nameFrom(host)
-}
-
-func nameFrom(host string) string {
-	host, _, _ = strings.Cut(strings.ToLower(host), ".")
-	var b strings.Builder
-	for _, c := range host {
-		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
-			b.WriteRune(c)
-		} else if s := b.String(); s != "" && !strings.HasSuffix(s, "-") {
-			b.WriteByte('-')
-		}
-		if b.Len() == 63 {
-			break
-		}
-	}
-	name := strings.TrimRight(b.String(), "-")
-	if protocol.ValidName(name) != nil {
-		return "worker"
-	}
-	return name
+	host, _ := os.Hostname() // without one it is what every other is called
+	return cmp.Or(protocol.NameFrom(host), "worker")
 }
 
 // complete checks c and fills in what is left out.
@@ -109,6 +91,12 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.Pin != "" && c.CAFile != "" {
 		return c, errors.New("a pinned key needs no authority: give either the pin or the file of authorities")
+	}
+	if c.Tunnel != "" {
+		if c.Pin == "" {
+			return c, errors.New("a tunnel needs the control plane's pin: anybody on this machine could stand at its end")
+		}
+		c.Control = via.URL
 	}
 	if c.Pin != "" {
 		if _, err := tlspin.Parse(c.Pin); err != nil {

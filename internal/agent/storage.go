@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"cdui/internal/agent/prepare"
+	"cdui/internal/agent/via"
 	"cdui/internal/console"
 	"cdui/internal/protocol"
 )
@@ -14,6 +15,8 @@ import (
 type Upstream struct {
 	URL string
 	TLS *tls.Config
+	// Dial connects in place of a connection to URL; nil is none.
+	Dial via.Dial
 	// Token is the worker's token; it may change.
 	Token func() (string, error)
 }

@@ -55,3 +55,24 @@ func namePattern(s string) bool {
 	}
 	return true
 }
+
+// NameFrom makes a worker's name of a machine's; empty where none can be made.
+func NameFrom(host string) string {
+	host, _, _ = strings.Cut(strings.ToLower(host), ".")
+	var b strings.Builder
+	for _, c := range host {
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+			b.WriteRune(c)
+		} else if s := b.String(); s != "" && !strings.HasSuffix(s, "-") {
+			b.WriteByte('-')
+		}
+		if b.Len() == maxWorkerName {
+			break
+		}
+	}
+	name := strings.TrimRight(b.String(), "-")
+	if ValidName(name) != nil {
+		return ""
+	}
+	return name
+}

@@ -36,7 +36,11 @@ type Config struct {
 	Control, Pin, CAFile string
 	// Token is a one-time token; empty enrolls nothing.
 	Token, Name string
-	Logger      *slog.Logger
+	// Dial connects in place of a connection to Control; nil is none.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Tunnel is the file that it reads, for the note.
+	Tunnel string
+	Logger *slog.Logger
 }
 
 // ErrNoToken is wrapped when the agent has nothing to identify itself by.
@@ -108,7 +112,7 @@ func Enroll(ctx context.Context, cfg Config, f *folder.Folder, tlsCfg *tls.Confi
 	if cfg.Control == "" {
 		return note, errors.New("no control plane given: name it with --control http://HOST:PORT")
 	}
-	note.Name, note.Control, note.Pin, note.CAFile = cfg.Name, cfg.Control, cfg.Pin, cfg.CAFile
+	note.Name, note.Control, note.Pin, note.CAFile, note.Tunnel = cfg.Name, cfg.Control, cfg.Pin, cfg.CAFile, cfg.Tunnel
 	warnPlain(ctx, cfg)
 	note.PID, note.Version = os.Getpid(), version.String()
 	if cfg.Token != "" && note.EnrolledWith != token.Hash(cfg.Token) {
@@ -140,10 +144,11 @@ func spendToken(ctx context.Context, cfg Config, tlsCfg *tls.Config) (api.Enroll
 	if err != nil {
 		return api.EnrollReply{}, fmt.Errorf("enroll: %w", err)
 	}
-	client := &http.Client{
-		Timeout:   enrollTimeout,
-		Transport: &http.Transport{TLSClientConfig: tlsCfg, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true},
+	transport := &http.Transport{TLSClientConfig: tlsCfg, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
+	if cfg.Dial != nil {
+		transport.Proxy, transport.DialContext = nil, cfg.Dial
 	}
+	client := &http.Client{Timeout: enrollTimeout, Transport: transport}
 	defer client.CloseIdleConnections()
 	for wait := enrollPause; ; wait = min(2*wait, enrollMost) {
 		reply, again, err := askOnce(ctx, client, cfg.Control+api.PathWorkerEnroll, body)

@@ -42,6 +42,9 @@ type Note struct {
 	Control string `json:"control"`
 	Pin     string `json:"pin,omitempty"`
 	CAFile  string `json:"ca_file,omitempty"`
+	// Tunnel is the file that names the end of the tunnel to it, where there is
+	// one.
+	Tunnel string `json:"tunnel,omitempty"`
 	// EnrolledWith is the hash of the one-time token of the last enrollment, so
 	// that a unit file that still names it can start the agent again.
 	EnrolledWith string `json:"enrolled_with,omitempty"`

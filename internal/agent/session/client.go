@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"time"
 
@@ -67,6 +68,8 @@ type Config struct {
 	// URL is the control plane's address, http or https.
 	URL string
 	TLS *tls.Config
+	// Dial connects in place of a connection to URL; nil is none.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Token is read before each connection.
 	Token  func() (string, error)
 	Worker Worker
@@ -84,6 +87,8 @@ type Client struct {
 	mu      sync.Mutex
 	sources map[Key]Source
 	live    *session
+	// redial cuts a wait short.
+	redial chan struct{}
 }
 
 // New makes a client.
@@ -93,6 +98,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	return &Client{
 		cfg: cfg, log: cfg.Logger, warned: map[protocol.FrameType]bool{}, sources: map[Key]Source{},
+		redial: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -167,10 +173,30 @@ func (c *Client) Run(ctx context.Context) {
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
+		case <-c.redial:
+			timer.Stop()
+			try = -1
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		}
+	}
+}
+
+// errMoved is why a session ends whose way is closed.
+var errMoved = errors.New("the way to the control plane is another one now")
+
+// Redial connects anew at once: the way that a connection took is closed, or
+// there is one where there was none.
+func (c *Client) Redial() {
+	select {
+	case c.redial <- struct{}{}:
+	default:
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.live != nil {
+		c.live.stop(errMoved)
 	}
 }
 

@@ -87,6 +87,9 @@ func (c *Client) dial(ctx context.Context) (*websocket.Conn, error) {
 		Proxy:            http.ProxyFromEnvironment,
 		ReadBufferSize:   16 << 10, WriteBufferSize: pieces.Buffer,
 	}
+	if c.cfg.Dial != nil {
+		d.NetDialContext, d.Proxy = c.cfg.Dial, nil
+	}
 	// The header keeps the token out of URLs, which proxies write down.
 	conn, resp, err := d.DialContext(ctx, address, http.Header{"X-CodefyUI-Token": {token}})
 	if err != nil {

@@ -77,6 +77,45 @@ func TestALaterStartNeedsNoAddress(t *testing.T) {
 	}
 }
 
+// H-03: the agent at the other end of a tunnel checks who answers, and shows no
+// control plane's token.
+func TestAnAgentBehindATunnel(t *testing.T) {
+	t.Parallel()
+	e := clitest.New(t, 0)
+	e.Set("CDUI_HOME", e.Dir)
+	if err := os.WriteFile(filepath.Join(e.Dir, "token"), []byte("s"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pin := "sha256:" + strings.Repeat("ab", 32)
+	got, err := started(t, e, "--tunnel", "at", "--pin", pin)
+	if err != nil || got.Control != "https://localhost" || got.Tunnel != filepath.Join(e.Dir, "at") || got.Pin != pin || got.SessionTokenFile != "" {
+		t.Errorf("%v, %+v", err, got)
+	}
+	var usage *env.Usage
+	if _, err := started(t, e, "--tunnel", "at"); !errors.As(err, &usage) || !strings.Contains(err.Error(), "--pin") {
+		t.Errorf("without a pin: %v", err)
+	}
+	f, err := folder.Open(e.Dir, "box1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.KeepNote(folder.Note{Name: "box1", Control: "https://localhost", Pin: pin, Tunnel: "/x/at"}); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if got, err := started(t, e, "--name", "box1"); err != nil || got.Tunnel != "/x/at" || got.Pin != pin {
+		t.Errorf("a later start: %v, %+v", err, got)
+	}
+	for _, args := range [][]string{{"reach", "--pin", "x", "127.0.0.1:1"}, {"forget", "Box"}} {
+		cmd := New(e.Env, Deps{})
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		cmd.SetArgs(args)
+		if err := cmd.ExecuteContext(t.Context()); !errors.As(err, &usage) {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+}
+
 func TestTheSessionTokenIsForAnAgentBesideItsControlPlane(t *testing.T) {
 	t.Parallel()
 	e := clitest.New(t, 0)

@@ -99,6 +99,7 @@ func (o *StartOptions) foreground(e *env.Env, dataDir string, token bool) []stri
 		add("--mount", label+"="+path)
 	}
 	add("--python", o.Python)
+	add("--tunnel", o.Tunnel)
 	add("--pin", o.Pin)
 	add("--ca", o.CA)
 	add("--isolate", e.Flags.Isolate)

@@ -19,8 +19,8 @@ type Deps struct {
 	Storage func(up agent.Upstream, cache *blobs.Store, log *slog.Logger) agent.Storage
 }
 
-// New makes `cdui agent`.
-func New(e *env.Env, d Deps) *cobra.Command {
+// New makes `cdui agent`; more are commands of other packages below it.
+func New(e *env.Env, d Deps, more ...*cobra.Command) *cobra.Command {
 	return env.Group(&cobra.Command{
 		Use:   "agent",
 		Short: "Make this machine a worker of a control plane",
@@ -30,5 +30,5 @@ line to the control plane: both may go away and come back.`,
 		Example: `  cdui agent start --control https://lab:8000 --pin sha256:... --token k3x9aa.8f21...
   cdui agent status
   cdui agent stop`,
-	}, NewStart(e, d, nil), newStop(e), newStatus(e))
+	}, append([]*cobra.Command{NewStart(e, d, nil), newStop(e), newStatus(e), newReach(e), newForget(e)}, more...)...)
 }

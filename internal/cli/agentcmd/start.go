@@ -10,6 +10,7 @@ import (
 
 	"cdui/internal/agent"
 	"cdui/internal/agent/folder"
+	"cdui/internal/agent/via"
 	"cdui/internal/blobs"
 	"cdui/internal/cli/env"
 	"cdui/internal/client"
@@ -30,6 +31,8 @@ type StartOptions struct {
 	PassEnv    []string
 	Mounts     map[string]string
 	CA, Pin    string
+	// Tunnel names the file that cdui agent ssh keeps on this machine.
+	Tunnel     string
 	Background bool
 	JSON       bool
 }
@@ -67,6 +70,8 @@ An agent on the control plane's own machine and data folder needs none.`,
 	f.StringToStringVar(&o.Mounts, "mount", nil, "shared folder, LABEL=PATH; may be repeated")
 	f.StringVar(&o.Pin, "pin", "", "key of the control plane, sha256:..., in place of the machine's authorities")
 	f.StringVar(&o.CA, "ca", "", "file with the certificates that the control plane's is checked with")
+	f.StringVar(&o.Tunnel, "tunnel", "", "file that says where the tunnel to the control plane ends; cdui agent ssh keeps it")
+	_ = f.MarkHidden("tunnel") // nobody gives it by hand
 	f.StringVar(&e.Flags.Isolate, "isolate", "", "how a run's processes are held together: auto, pidns, userns, keeper or none")
 	f.StringVar(&e.Flags.Warm, "warm", "", "warm spares that are always kept: started ahead of their runs with torch imported; 0 keeps them after runs that used torch, -1 never (default 0)")
 	f.BoolVarP(&o.Background, "background", "d", false, "run in the background")
@@ -112,7 +117,7 @@ func Start(ctx context.Context, e *env.Env, d Deps, o *StartOptions) error {
 	}
 	log := e.Logger(vs)
 	err = d.Work(ctx, agent.Config{
-		Control: o.Control, Pin: o.Pin, CAFile: o.CA, EnrollToken: token, SessionTokenFile: sessionToken(o.Control, data.Path),
+		Control: o.Control, Tunnel: o.Tunnel, Pin: o.Pin, CAFile: o.CA, EnrollToken: token, SessionTokenFile: sessionToken(o.Control, data.Path),
 		Name: o.Name, DataDir: data.Path, Devices: o.Devices, Python: o.Python, PassEnv: o.PassEnv, Mounts: o.Mounts,
 		Environ: without(e.Environ, tokenVariable), Exe: e.Exe, Isolate: vs.Text(config.Isolate), Warm: int(vs.Int(config.Warm)), Logger: log,
 		Storage: func(up agent.Upstream) agent.Storage {
@@ -165,6 +170,13 @@ func (o *StartOptions) complete(e *env.Env, dataDir string) error {
 			return env.Usagef("--ca %s: no such file", o.CA)
 		}
 	}
+	if o.Tunnel != "" {
+		o.Tunnel = e.Abs(o.Tunnel)
+		if o.Pin == "" {
+			return env.Usagef("--tunnel needs --pin: anybody on this machine could stand at its end")
+		}
+		o.Control = via.URL
+	}
 	if o.Control == "" {
 		o.recall(e, dataDir)
 	}
@@ -180,7 +192,7 @@ func (o *StartOptions) recall(e *env.Env, dataDir string) {
 	if note, err := folder.ReadNote(folder.Path(dataDir, o.Name)); err == nil && note.Control != "" {
 		o.Control = note.Control
 		if o.Pin == "" && o.CA == "" {
-			o.Pin, o.CA = note.Pin, note.CAFile
+			o.Pin, o.CA, o.Tunnel = note.Pin, note.CAFile, note.Tunnel
 		}
 		return
 	}
@@ -194,6 +206,9 @@ func (o *StartOptions) recall(e *env.Env, dataDir string) {
 // goes to this machine alone.
 func sessionToken(control, dataDir string) string {
 	path := filepath.Join(dataDir, "token")
+	if control == via.URL {
+		return "" // that is another machine's
+	}
 	if _, err := os.Stat(path); err != nil || !client.Loopback(control) {
 		return ""
 	}

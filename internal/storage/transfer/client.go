@@ -25,6 +25,8 @@ type Config struct {
 	// URL is the control plane's, TLS how its certificate is known.
 	URL string
 	TLS *tls.Config
+	// Dial connects in place of a connection to URL; nil is none.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Token gives the worker's token; it may change.
 	Token func() (string, error)
 	// Cache keeps contents from one run to the next.
@@ -57,10 +59,14 @@ func New(cfg Config) *Client {
 	if cfg.Tries <= 0 {
 		cfg.Tries = 5
 	}
+	proxy, dial := http.ProxyFromEnvironment, (&net.Dialer{Timeout: 10 * time.Second}).DialContext
+	if cfg.Dial != nil {
+		proxy, dial = nil, cfg.Dial
+	}
 	return &Client{cfg: cfg, http: &http.Client{
 		Transport: &http.Transport{
-			Proxy:                 http.ProxyFromEnvironment,
-			DialContext:           (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+			Proxy:                 proxy,
+			DialContext:           dial,
 			TLSClientConfig:       cfg.TLS,
 			TLSHandshakeTimeout:   10 * time.Second,
 			ExpectContinueTimeout: 5 * time.Second,

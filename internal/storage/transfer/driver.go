@@ -41,7 +41,7 @@ func NewDriver(up agent.Upstream, cache *blobs.Store, log *slog.Logger) *Driver 
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Driver{
-		client: New(Config{URL: up.URL, TLS: up.TLS, Token: up.Token, Cache: cache}),
+		client: New(Config{URL: up.URL, TLS: up.TLS, Dial: up.Dial, Token: up.Token, Cache: cache}),
 		cache:  cache, room: CacheBytes, log: log,
 	}
 }
