@@ -31,6 +31,7 @@ import (
 	"cdui/internal/server/studies"
 	"cdui/internal/server/sweeps"
 	"cdui/internal/server/tokens"
+	"cdui/internal/server/tunnels"
 	"cdui/internal/server/workers"
 	"cdui/internal/shimhost"
 	"cdui/internal/store"
@@ -97,6 +98,8 @@ type server struct {
 	catalog  *catalogs.Source
 	sweeps   *sweeps.Service
 	studies  *studies.Service
+	tunnels  *tunnels.Keeper
+	api      *httpapi.Server
 	hub      feed.Hub
 
 	stopOnce   sync.Once
@@ -152,14 +155,15 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer s.host.Close()
-	handler := httpapi.New(httpapi.Config{
+	s.composeTunnels(folder)
+	s.api = httpapi.New(httpapi.Config{
 		Runs: s.runs, Host: s, Store: s.store, Feed: &s.hub, Workers: s.workers, Tokens: s.tokens, Policies: s.policies, Files: s.files,
-		Sweeps: s.sweeps, Studies: s.studies,
+		Sweeps: s.sweeps, Studies: s.studies, Tunnels: s.tunnels,
 		Peers: peers{roster: s.workers, ledger: s.store, files: s.files}, TokenHash: token.Hash(secret),
 		AllowedHosts: answersTo(cfg.AllowedHosts, listener.Addr()), Listen: listener.Addr().String(),
 		BodyCap: cfg.BodyCap, ResponseCap: cfg.ResponseCap, Logger: s.log,
 	})
-	return s.serve(ctx, folder, secured.wrap(listener), handler)
+	return s.serve(ctx, folder, secured.wrap(listener))
 }
 
 // compose makes the parts below the API. url is what other machines reach it
@@ -209,7 +213,7 @@ func (s *server) inventory() device.Inventory { return s.cards.inventory() }
 
 // serve runs the background work and the API until the end, and stops them in
 // reverse order.
-func (s *server) serve(ctx context.Context, folder *folder, listener net.Listener, handler *httpapi.Server) error {
+func (s *server) serve(ctx context.Context, folder *folder, listener net.Listener) error {
 	background, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -231,9 +235,12 @@ func (s *server) serve(ctx context.Context, folder *folder, listener net.Listene
 	wg.Go(func() { s.cards.watch(background, s.runs.DevicesChanged) })
 	wg.Go(func() { s.prune(background, folder) })
 
-	web := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+	web := &http.Server{Handler: s.api, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	failed := make(chan error, 1)
 	wg.Go(func() { failed <- web.Serve(listener) })
+	if err := s.tunnels.Load(ctx); err != nil {
+		s.log.Error("tunnels to workers", "error", err)
+	}
 	if err := folder.announce(s.info); err != nil {
 		s.log.Warn("announce", "error", err)
 	}
@@ -252,13 +259,14 @@ func (s *server) serve(ctx context.Context, folder *folder, listener net.Listene
 	if s.cancelRuns.Load() {
 		s.cancelAll()
 	}
-	handler.Close()
+	s.api.Close()
 	down, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if shutErr := web.Shutdown(down); shutErr != nil {
 		web.Close()
 	}
 	s.closeWorkers(down)
+	s.tunnels.Stop()
 	s.runs.Close()
 	s.exec.Wait()
 	s.log.Info("control plane is down", "runs_left", s.runs.Executing())

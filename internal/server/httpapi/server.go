@@ -47,7 +47,7 @@ type Host interface {
 }
 
 // Config is what the API is made of. All fields but Workers, Tokens, Policies,
-// Sweeps, Studies, Files, Peers and Logger are required.
+// Sweeps, Studies, Files, Peers, Tunnels and Logger are required.
 type Config struct {
 	Runs  Runs
 	Host  Host
@@ -65,6 +65,8 @@ type Config struct {
 	// knows the workers that call; nil knows none.
 	Files Files
 	Peers Peers
+	// Tunnels keeps the ways to workers through ssh; nil keeps none.
+	Tunnels Tunnels
 	// TokenHash is the hash of the session token that writes need.
 	TokenHash string
 	// AllowedHosts are names beyond loopback that requests may be addressed to.

@@ -93,7 +93,9 @@ func (w *site) Console(_ context.Context, id string) httpapi.Console {
 func (w *site) Pin(id string, pinned bool) error { w.pinned = fmt.Sprint(id, pinned); return nil }
 func (w *site) Forget(id string)                 { _ = os.RemoveAll(filepath.Join(w.dir, id)) }
 
-func newSite(t *testing.T) *site {
+func newSite(t *testing.T) *site { return newSiteWith(t, nil) }
+
+func newSiteWith(t *testing.T, tunnels httpapi.Tunnels) *site {
 	w := &site{t: t, dir: t.TempDir(), exec: &idle{attempts: map[string]int{}, taken: map[string]bool{}}}
 	st, err := store.Open(context.Background(), store.Config{Path: filepath.Join(w.dir, "cdui.db")})
 	if err != nil {
@@ -132,7 +134,7 @@ func newSite(t *testing.T) *site {
 	studied := studies.New(studies.Config{Submitter: svc, Ledger: st, Runs: st, Sweeps: swept, Catalog: w.Catalog})
 	w.api = httpapi.New(httpapi.Config{
 		Sweeps: swept, Studies: studied,
-		Files: keeper, Peers: w.peers, Workers: registry, Tokens: users,
+		Tunnels: tunnels, Files: keeper, Peers: w.peers, Workers: registry, Tokens: users,
 		Runs: svc, Host: w, Store: st, Feed: hub, TokenHash: token.Hash(secret), AllowedHosts: []string{"lab.example"},
 		Listen: "127.0.0.1:8000", BodyCap: 1 << 20, ResponseCap: 1 << 20,
 	})

@@ -16,6 +16,8 @@ type Workers interface {
 	Enrollments
 	// Serve answers a connection of an agent; it has its own ways of refusing.
 	Serve(w http.ResponseWriter, r *http.Request, hostAllowed bool)
+	// ServeTunnel answers one that came through a tunnel.
+	ServeTunnel(w http.ResponseWriter, r *http.Request)
 }
 
 // Enrollments lets workers in.
@@ -68,6 +70,7 @@ func (s *Server) removeWorker(r *http.Request) (any, error) {
 	if err := s.cfg.Workers.Remove(r.Context(), r.PathValue("id")); err != nil {
 		return nil, err
 	}
+	s.dropTunnel(r.Context(), r.PathValue("id"))
 	return s.listWorkers(r)
 }
 

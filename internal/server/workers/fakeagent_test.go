@@ -110,6 +110,7 @@ func (p *plane) start() {
 		}
 		p.reg.Serve(w, r, r.Host != "evil.example")
 	})
+	mux.HandleFunc("/tunnel", func(w http.ResponseWriter, r *http.Request) { p.reg.ServeTunnel(w, r) })
 	mux.HandleFunc("/enroll", func(w http.ResponseWriter, r *http.Request) {
 		var body api.EnrollRequest
 		_ = json.NewDecoder(r.Body).Decode(&body)
@@ -284,6 +285,8 @@ type dialing struct {
 	// query is a token in the address, peer where the connection seems to come
 	// from; empty is this machine.
 	query, peer string
+	// tunnel comes through one.
+	tunnel bool
 }
 
 func (p *plane) dial(d dialing) *agent {
@@ -301,7 +304,11 @@ func (p *plane) dial(d dialing) *agent {
 	if d.host != "" {
 		h.Set("Host", d.host)
 	}
-	conn, resp, err := websocket.DefaultDialer.Dial(strings.Replace(p.web.URL, "http", "ws", 1)+"/ws/worker?token="+url.QueryEscape(d.query), h)
+	door := "/ws/worker"
+	if d.tunnel {
+		door = "/tunnel"
+	}
+	conn, resp, err := websocket.DefaultDialer.Dial(strings.Replace(p.web.URL, "http", "ws", 1)+door+"?token="+url.QueryEscape(d.query), h)
 	if err != nil {
 		p.t.Fatalf("dial: %v, %v", err, resp)
 	}

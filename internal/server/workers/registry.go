@@ -128,6 +128,8 @@ type worker struct {
 
 	session     *session
 	sameMachine bool
+	// tunnel: it came through one, now or last.
+	tunnel      bool
 	connectedAt time.Time
 	lastSeen    time.Time
 	skew        *time.Duration
@@ -154,6 +156,7 @@ type session struct {
 	log    *slog.Logger
 	id     admit.Identity
 	peer   netip.Addr
+	tunnel bool
 	nonce  string
 	warned map[protocol.FrameType]bool
 	desk   *logs.Desk

@@ -21,7 +21,18 @@ import (
 // Serve answers /ws/worker. hostAllowed is whether the request was addressed to
 // a name of this control plane.
 func (r *Registry) Serve(w http.ResponseWriter, req *http.Request, hostAllowed bool) {
-	id, peer, code, why := r.authorise(req, hostAllowed)
+	r.answer(w, req, hostAllowed, false)
+}
+
+// ServeTunnel answers /ws/worker at the end of a tunnel: whoever comes through
+// one is of another machine, whatever it says of itself, and shows a worker's
+// token.
+func (r *Registry) ServeTunnel(w http.ResponseWriter, req *http.Request) {
+	r.answer(w, req, true, true)
+}
+
+func (r *Registry) answer(w http.ResponseWriter, req *http.Request, hostAllowed, tunnel bool) {
+	id, peer, code, why := r.authorise(req, hostAllowed, tunnel)
 	if !websocket.IsWebSocketUpgrade(req) {
 		status := http.StatusUpgradeRequired
 		switch code {
@@ -55,7 +66,7 @@ func (r *Registry) Serve(w http.ResponseWriter, req *http.Request, hostAllowed b
 	}
 	defer r.wg.Done()
 	r.serve(&session{
-		Conn: conn.New(ws, r.cfg.Heartbeat, r.log), log: r.log, id: id, peer: peer,
+		Conn: conn.New(ws, r.cfg.Heartbeat, r.log), log: r.log, id: id, peer: peer, tunnel: tunnel,
 		warned: map[protocol.FrameType]bool{}, strays: map[conn.Key]*placed{},
 	})
 }
@@ -73,7 +84,7 @@ func (r *Registry) enter() bool {
 
 // authorise checks a request before anything is read from it; code is 0 when it
 // may go on.
-func (r *Registry) authorise(req *http.Request, hostAllowed bool) (id admit.Identity, peer netip.Addr, code int, why string) {
+func (r *Registry) authorise(req *http.Request, hostAllowed, tunnel bool) (id admit.Identity, peer netip.Addr, code int, why string) {
 	if from, err := netip.ParseAddrPort(req.RemoteAddr); err == nil {
 		peer = from.Addr().Unmap()
 	}
@@ -84,7 +95,7 @@ func (r *Registry) authorise(req *http.Request, hostAllowed bool) (id admit.Iden
 		return id, peer, protocol.CloseForbidden, "agents send no Origin"
 	}
 	secret := credential(req)
-	id, ok := r.identity(token.Hash(secret), peer.IsLoopback())
+	id, ok := r.identity(token.Hash(secret), peer.IsLoopback() && !tunnel)
 	if secret == "" || !ok {
 		return id, peer, protocol.CloseUnauthorized, "no worker has this token"
 	}
@@ -223,8 +234,9 @@ func (r *Registry) welcome(s *session, hello *protocol.Hello, drainOnly bool, he
 	s.Caps = capabilities().Common(hello.Capabilities)
 	s.desk = logs.NewDesk(w.name, s.Caps, s.Send)
 	w.session, w.hello, w.devices, w.listed, w.rejected, w.gone = s, hello, hello.Devices, true, nil, false
+	w.tunnel = s.tunnel
 	w.connectedAt, w.lastSeen, w.skew, w.selfDraining = now, now, &skew, false
-	w.sameMachine = s.peer.IsLoopback() && hello.MachineID != "" && hello.MachineID == r.cfg.MachineID
+	w.sameMachine = !s.tunnel && s.peer.IsLoopback() && hello.MachineID != "" && hello.MachineID == r.cfg.MachineID
 	w.compare(here)
 	if skew.Abs() > protocol.MaxClockSkew {
 		r.log.Warn("the worker's clock is off", "worker", w.name, "skew", skew.Round(time.Second))

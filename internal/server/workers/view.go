@@ -59,6 +59,9 @@ func (r *Registry) view(w *worker, here map[string]string) api.Worker {
 		Version: w.known.Version, Mounts: map[string]string{}, Capabilities: protocol.Capabilities{}, Devices: []api.WorkerDevice{},
 		Runs: w.runIDs(), ConnectedAt: moment(w.connectedAt), LastSeen: moment(w.lastSeen), Via: "direct",
 	}
+	if w.tunnel {
+		v.Via = "tunnel"
+	}
 	if os, arch, ok := strings.Cut(w.known.Platform, "/"); ok {
 		v.Platform = &protocol.Platform{OS: os, Arch: arch}
 	}
