@@ -14,6 +14,7 @@ import (
 	"cdui/internal/cli/runcmd"
 	"cdui/internal/cli/runscmd"
 	"cdui/internal/cli/serverctl"
+	"cdui/internal/cli/sshcmd"
 	"cdui/internal/cli/studycmd"
 	"cdui/internal/cli/sweepcmd"
 	"cdui/internal/cli/tokenscmd"
@@ -80,7 +81,7 @@ cdui itself stops a training.`,
 	add(groupGraphs, graphcmd.NewValidate(e, graphDeps, nil), graphcmd.NewNodes(e, graphDeps, nil), graphcmd.NewPresets(e, graphDeps, nil))
 	add(groupServer, serverctl.NewStart(e, serverctl.Deps{Serve: serverctl.Serve}, nil), serverctl.NewStop(e, nil), serverctl.NewStatus(e),
 		doctor.New(e, doctor.Checks(e)), tokenscmd.New(e, tokenscmd.Deps{Client: newClient}), newDB(e), newConfig(e))
-	add(groupWork, agentcmd.New(e, agentcmd.Real()), workerscmd.New(e, workerscmd.Deps{Client: newClient}))
+	add(groupWork, agentcmd.New(e, agentcmd.Real(), sshcmd.New(e, sshcmd.Deps{Client: newClient}, nil)), workerscmd.New(e, workerscmd.Deps{Client: newClient}))
 	add(groupMore, demo.New(e, demo.Deps{Serve: serverctl.Serve, Run: runDeps, Probe: pyruntime.Probe}, nil), newCompletion(e), newMan(e))
 	root.SetHelpCommandGroupID(groupMore)
 	root.CompletionOptions.DisableDefaultCmd = true

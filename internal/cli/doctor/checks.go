@@ -248,7 +248,7 @@ func port(ctx context.Context, e *env.Env) []Finding {
 func ssh(look func(string) (string, error)) []Finding {
 	path, err := look("ssh")
 	if err != nil {
-		return []Finding{{"ssh", Warn, "no ssh client here: workers on other machines can't be set up from this one", "install openssh-client"}}
+		return []Finding{{"ssh", Warn, "no ssh client here: cdui agent ssh reads the ssh config without it, but for Match exec", "install openssh-client if yours has that"}}
 	}
 	return []Finding{{"ssh", OK, path, ""}}
 }
