@@ -65,6 +65,14 @@ missing_packages() {
     have ps || printf 'procps\n'
     have setpriv || printf 'util-linux\n'
     have tmux || printf 'tmux\n' # a terminal for cdui tui
+    # The end-to-end tests log in over a real sshd, as accounts with these shells.
+    [ "$(id -u)" != 0 ] || [ -x /usr/sbin/sshd ] || printf 'openssh-server\n'
+    have ssh || printf 'openssh-client\n'
+    have zsh || printf 'zsh\n'
+    have fish || printf 'fish\n'
+    have tcsh || printf 'tcsh\n'
+    have curl || printf 'curl\n'
+    have openssl || printf 'openssl\n'
     [ "$(id -u)" != 0 ] || have ip || printf 'iproute2\n' # network namespaces, which only root can make
     [ -e /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ] || printf 'dataset-fashion-mnist\n'
 }
