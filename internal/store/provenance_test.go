@@ -54,26 +54,3 @@ func TestWhatRunsWereExecutedWithIsKept(t *testing.T) {
 		t.Errorf("%+v, %v", sources, err)
 	}
 }
-
-// TestSchema4IsMigrated opens a database of the release before, full of rows.
-func TestSchema4IsMigrated(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "cdui.db")
-	s := open(t, path)
-	row := newRow(1)
-	row.FingerprintDigest = "d1"
-	apply(t, s, store.Change{Insert: row}, store.Change{RunID: runID(1), Events: events(0, 300)})
-	shut(t, s)
-	db := openOutside(t, path)
-	db.exec(t, `DROP TABLE exec_run_fingerprints`)
-	db.exec(t, `DROP TABLE exec_run_provenance`)
-	db.exec(t, `PRAGMA user_version = 4`)
-	s = open(t, path)
-	if last, err := s.LastCursor(t.Context(), runID(1)); err != nil || last != 300 {
-		t.Errorf("the log ends at %d, %v", last, err)
-	}
-	if got, err := s.Run(t.Context(), runID(1)); err != nil || got.FingerprintDigest != "d1" {
-		t.Errorf("%+v, %v", got, err)
-	}
-	apply(t, s, store.Change{RunID: runID(1), Sources: []store.Source{{Name: "n", Record: json.RawMessage(`{}`)}}})
-}

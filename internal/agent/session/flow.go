@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cdui/internal/protocol"
+	"cdui/internal/protocol/credit"
 )
 
 const (
@@ -32,7 +33,7 @@ type flow struct {
 	room chan struct{}
 
 	mu     sync.Mutex
-	credit protocol.RunCredit
+	credit credit.Run
 }
 
 // startFlow begins a flow after what the control plane has. The client's lock

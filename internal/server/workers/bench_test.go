@@ -17,6 +17,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/protocol"
+	"cdui/internal/protocol/credit"
 	"cdui/internal/run"
 )
 
@@ -108,7 +109,7 @@ type fleet struct {
 	mu     sync.Mutex
 	moved  *sync.Cond
 	sent   []uint64
-	credit []protocol.RunCredit
+	credit []credit.Run
 	place  map[string]int
 	// stored is when the last commit was told.
 	stored time.Time
@@ -116,7 +117,7 @@ type fleet struct {
 
 func newFleet(b *testing.B, n int, record protocol.Record) *fleet {
 	b.Helper()
-	f := &fleet{b: b, record: record, sent: make([]uint64, n), credit: make([]protocol.RunCredit, n), place: map[string]int{}}
+	f := &fleet{b: b, record: record, sent: make([]uint64, n), credit: make([]credit.Run, n), place: map[string]int{}}
 	f.moved = sync.NewCond(&f.mu)
 	p := newPlane(b, nil)
 	p.cpus = n

@@ -1,4 +1,4 @@
-package protocol_test
+package credit_test
 
 import (
 	"testing"
@@ -6,11 +6,12 @@ import (
 	"pgregory.net/rapid"
 
 	"cdui/internal/protocol"
+	"cdui/internal/protocol/credit"
 )
 
 // W-03: 1,024 records or 4 MiB.
 func TestCreditLimitsRecordsAndBytes(t *testing.T) {
-	var c protocol.RunCredit
+	var c credit.Run
 	for seq := uint64(1); seq <= protocol.CreditRecords; seq++ {
 		if !c.Fits(1) {
 			t.Fatalf("record %d does not fit", seq)
@@ -33,7 +34,7 @@ func TestCreditLimitsRecordsAndBytes(t *testing.T) {
 }
 
 func TestARecordBeyondTheCreditTravelsAlone(t *testing.T) {
-	var c protocol.RunCredit
+	var c credit.Run
 	if !c.Fits(protocol.MaxRecordBytes) {
 		t.Fatal("it would wait for ever")
 	}
@@ -49,7 +50,7 @@ func TestARecordBeyondTheCreditTravelsAlone(t *testing.T) {
 }
 
 func TestCreditTakesNoHarmFromOddAcks(t *testing.T) {
-	var c protocol.RunCredit
+	var c credit.Run
 	c.Sent(5, 10)
 	c.Sent(5, 10)
 	c.Sent(4, 10)
@@ -71,7 +72,7 @@ func TestCreditTakesNoHarmFromOddAcks(t *testing.T) {
 // it is one record; nothing is stuck; Take agrees with Fits one by one.
 func TestCreditHoldsInAnyHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var c protocol.RunCredit
+		var c credit.Run
 		sizes := map[uint64]int{}
 		sent, acked := uint64(0), uint64(0)
 		size := rapid.OneOf(rapid.IntRange(1, 200), rapid.IntRange(1, protocol.MaxRecordBytes))
