@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -107,11 +108,11 @@ func (c *cluster) submit(j *job) {
 
 // plan makes one pass and starts what may start.
 func (c *cluster) plan() int {
-	began := time.Now()
+	began := processorTime()
 	s := c.fleet.Snapshot()
 	s.Queues = c.lines.Queues()
 	p := scheduler.Decide(s)
-	c.passing += time.Since(began)
+	c.passing += processorTime() - began
 	c.passes++
 	c.lines.Explain(p, func(id string) (string, scheduler.Waiting) { return c.runs[id].key, c.runs[id].w })
 	for _, start := range p.Starts {
@@ -124,6 +125,16 @@ func (c *cluster) plan() int {
 		heap.Push(&c.ends, ending{c.now + j.dur, start.RunID})
 	}
 	return len(p.Starts)
+}
+
+// processorTime is what this process has used, which on a busy machine says more
+// than a clock.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // next goes to the next end and frees its slots.
@@ -167,7 +178,7 @@ func BenchmarkPass(b *testing.B) {
 				c.submit(c.mix(workers, cards))
 				c.plan()
 			}
-			b.ReportMetric(float64(c.passing.Microseconds())/float64(c.passes), "µs/pass")
+			b.ReportMetric(float64(c.passing.Microseconds())/float64(c.passes), "cpu-µs/pass")
 			b.ReportMetric(0, "ns/op")
 		})
 	}
@@ -206,7 +217,7 @@ func BenchmarkDay(b *testing.B) {
 				b.ReportMetric(100*used, "%busy")
 				b.ReportMetric(c.waits[len(c.waits)/2], "s-median-wait")
 				b.ReportMetric(c.waits[len(c.waits)*95/100], "s-p95-wait")
-				b.ReportMetric(float64(c.passing.Microseconds())/float64(c.passes), "µs/pass")
+				b.ReportMetric(float64(c.passing.Microseconds())/float64(c.passes), "cpu-µs/pass")
 				b.ReportMetric(float64(len(jobs)), "runs")
 			}
 			b.ReportMetric(0, "ns/op")
