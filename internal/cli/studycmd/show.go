@@ -85,15 +85,11 @@ func table(e *env.Env, list []api.StudySummary) *text.Table {
 	}}
 	style, now := e.Style(), e.Now()
 	for _, y := range list {
-		mark := status(y)
-		result := text.Dash
-		if len(y.Metrics) > 0 {
-			result = phrase.Clean(y.Metrics[0].Name) + " " + spread(style, y.Metrics[0])
-		}
+		mark := phrase.StudyStatus(y)
 		t.Add(
 			text.Cell{Text: style.Mark(mark, false), Colour: text.MarkColour(mark, false)},
 			text.Cell{Text: run.Short(y.StudyID)}, text.Cell{Text: name(y.Name)}, text.Cell{Text: string(y.State)},
-			text.Cell{Text: fmt.Sprintf("%d/%d", y.Counts[study.Scored], y.Repetitions)}, text.Cell{Text: result}, text.Cell{Text: text.Age(now.Sub(y.CreatedAt))},
+			text.Cell{Text: fmt.Sprintf("%d/%d", y.Counts[study.Scored], y.Repetitions)}, text.Cell{Text: phrase.StudyResult(style, y)}, text.Cell{Text: text.Age(now.Sub(y.CreatedAt))},
 		)
 	}
 	return t
@@ -104,38 +100,6 @@ func name(s string) string {
 		return text.Dash
 	}
 	return s
-}
-
-// status is the status of a run that a study's state is most like.
-func status(y api.StudySummary) run.Status {
-	switch {
-	case y.State != api.StudyFinished:
-		return run.Running
-	case y.Counts[study.Scored] == y.Repetitions:
-		return run.Succeeded
-	case y.Stopped != study.NotStopped:
-		return run.Cancelled
-	}
-	return run.Failed
-}
-
-// spread is a mean with its standard deviation.
-func spread(s text.Style, m study.Summary) string {
-	between := " ± "
-	if !s.Unicode {
-		between = " +- "
-	}
-	if m.SD == nil {
-		return number(m.Mean)
-	}
-	return number(m.Mean) + between + number(m.SD)
-}
-
-func number(f *float64) string {
-	if f == nil {
-		return text.Dash
-	}
-	return text.Float(*f)
 }
 
 func newShow(e *env.Env, d Deps) *cobra.Command {
@@ -192,9 +156,9 @@ func show(e *env.Env, y api.Study) error {
 		}
 		between := text.Dash
 		if m.CILow != nil && m.CIHigh != nil {
-			between = fmt.Sprintf("%s to %s", number(m.CILow), number(m.CIHigh))
+			between = fmt.Sprintf("%s to %s", phrase.Figure(m.CILow), phrase.Figure(m.CIHigh))
 		}
-		metrics.Add(text.Text(phrase.Clean(m.Name), number(m.Mean), number(m.SD), between, number(m.Min), number(m.Max), n)...)
+		metrics.Add(text.Text(phrase.Clean(m.Name), phrase.Figure(m.Mean), phrase.Figure(m.SD), between, phrase.Figure(m.Min), phrase.Figure(m.Max), n)...)
 	}
 	if len(y.Metrics) > 0 {
 		e.Print("")
@@ -253,7 +217,7 @@ func attempt(a api.StudyAttempt) string {
 
 // headline is a study in a line, or in as many as it takes.
 func headline(style text.Style, y api.StudySummary) string {
-	mark := status(y)
+	mark := phrase.StudyStatus(y)
 	parts := []string{fmt.Sprintf("study %s  %s  %s", run.Short(y.StudyID), name(y.Name), y.State)}
 	var counts []string
 	for _, o := range study.Outcomes() {

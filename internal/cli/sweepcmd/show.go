@@ -2,7 +2,6 @@ package sweepcmd
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -87,12 +86,12 @@ func table(e *env.Env, list []api.SweepSummary) *text.Table {
 	}}
 	style, now := e.Style(), e.Now()
 	for _, w := range list {
-		done, all := progress(w)
-		mark := status(w)
+		done, all := phrase.SweepProgress(w)
+		mark := phrase.SweepStatus(w)
 		t.Add(
 			text.Cell{Text: style.Mark(mark, false), Colour: text.MarkColour(mark, false)},
 			text.Cell{Text: run.Short(w.SweepID)}, text.Cell{Text: name(w.Name)}, text.Cell{Text: string(w.State)},
-			text.Cell{Text: fmt.Sprintf("%d/%d", done, all)}, text.Cell{Text: best(w)}, text.Cell{Text: text.Age(now.Sub(w.CreatedAt))},
+			text.Cell{Text: fmt.Sprintf("%d/%d", done, all)}, text.Cell{Text: phrase.SweepBest(w)}, text.Cell{Text: text.Age(now.Sub(w.CreatedAt))},
 		)
 	}
 	return t
@@ -103,46 +102,6 @@ func name(s string) string {
 		return text.Dash
 	}
 	return s
-}
-
-// status is the status of a run that a sweep's state is most like.
-func status(w api.SweepSummary) run.Status {
-	_, all := progress(w)
-	switch {
-	case w.State == sweep.Failed:
-		return run.Failed
-	case w.State != sweep.Finished:
-		return run.Running
-	case w.Counts[run.Succeeded] == all:
-		return run.Succeeded
-	case w.Counts[run.Failed] > 0:
-		return run.Failed
-	}
-	return run.Cancelled
-}
-
-func progress(w api.SweepSummary) (done, all int) {
-	for s, n := range w.Counts {
-		all += n
-		if !s.Active() {
-			done += n
-		}
-	}
-	return done, all
-}
-
-func best(w api.SweepSummary) string {
-	if w.Best == nil {
-		return text.Dash
-	}
-	return fmt.Sprintf("%s %s (#%d)", phrase.Clean(w.Objective.Metric), objective(w.Best.Objective, w.Best.ObjectiveNonfinite), w.Best.Index+1)
-}
-
-func objective(raw json.RawMessage, nonfinite string) string {
-	if nonfinite != "" {
-		return nonfinite
-	}
-	return text.Number(raw)
 }
 
 func newShow(e *env.Env, d Deps) *cobra.Command {
@@ -205,13 +164,13 @@ func show(e *env.Env, w api.Sweep) error {
 		}
 		cells := []text.Cell{{Text: rank}, {Text: style.Mark(v.Status, false), Colour: text.MarkColour(v.Status, false)}, {Text: strconv.Itoa(v.Index + 1)}}
 		for _, p := range v.Params {
-			cells = append(cells, text.Cell{Text: value(p.Value)})
+			cells = append(cells, text.Cell{Text: phrase.SweepValue(p.Value)})
 		}
 		is := string(v.Status)
 		if why := phrase.Clean(v.Error); why != "" {
 			is += ": " + why
 		}
-		cells = append(cells, text.Cell{Text: objective(v.Objective, v.ObjectiveNonfinite)}, text.Cell{Text: seed},
+		cells = append(cells, text.Cell{Text: phrase.Objective(v.Objective, v.ObjectiveNonfinite)}, text.Cell{Text: seed},
 			text.Cell{Text: where(v)}, text.Cell{Text: run.Short(v.RunID)}, text.Cell{Text: is})
 		t.Add(cells...)
 	}
@@ -226,24 +185,16 @@ func show(e *env.Env, w api.Sweep) error {
 	return nil
 }
 
-func value(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		return phrase.Clean(s)
-	}
-	return text.Number(raw)
-}
-
 func where(v api.SweepVariant) string {
 	return phrase.Where(run.Row{WorkerID: v.WorkerID, Devices: v.Devices, QueueKey: v.QueueKey})
 }
 
 // headline is a sweep in a line, or in as many as it takes.
 func headline(style text.Style, w api.SweepSummary) string {
-	mark := status(w)
+	mark := phrase.SweepStatus(w)
 	parts := []string{fmt.Sprintf("sweep %s  %s  %s", run.Short(w.SweepID), name(w.Name), w.State), counts(w.Counts)}
 	if w.Best != nil {
-		parts = append(parts, "best "+best(w))
+		parts = append(parts, "best "+phrase.SweepBest(w))
 	}
 	return text.Marked(style, style.PaintedMark(mark, false), parts)
 }
@@ -323,7 +274,7 @@ func wait(ctx context.Context, e *env.Env, c *client.Client, id string, timeout 
 			return err
 		}
 	}
-	if _, all := progress(last.SweepSummary); last.Counts[run.Succeeded] != all {
+	if _, all := phrase.SweepProgress(last.SweepSummary); last.Counts[run.Succeeded] != all {
 		return env.Failed("")
 	}
 	return nil
@@ -340,10 +291,10 @@ func tell(e *env.Env, w api.Sweep, told map[int]bool) {
 		told[v.Index] = true
 		var params []string
 		for _, p := range v.Params {
-			params = append(params, phrase.Clean(p.Label())+"="+value(p.Value))
+			params = append(params, phrase.Clean(p.Label())+"="+phrase.SweepValue(p.Value))
 		}
 		line := fmt.Sprintf("%s #%d  %s  %s", style.PaintedMark(v.Status, false), v.Index+1, strings.Join(params, " "), v.Status)
-		if o := objective(v.Objective, v.ObjectiveNonfinite); o != text.Dash {
+		if o := phrase.Objective(v.Objective, v.ObjectiveNonfinite); o != text.Dash {
 			line += fmt.Sprintf("  %s %s", phrase.Clean(w.Objective.Metric), o)
 		}
 		e.Say("%s", line)
