@@ -57,13 +57,13 @@ func show(b *testing.B, f api.LiveFrame) *shown {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	x := &shown{master: master, frames: make(chan api.LiveFrame, 1), writes: make(chan struct{}, 1)}
-	src := sweep()
+	src := sweepRun()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		_ = tui.Run(ctx, tui.Config{
 			Dial:   func(ctx context.Context, _ string, _ int64) (live.Conn, error) { return &line{ctx, x.frames}, nil },
-			Source: src, Act: ui.Actions{Runs: src, Workers: src, Queue: src, Submit: src.submit}, Theme: "dark", Unicode: true,
+			Source: src, Sweeps: src, Act: ui.Actions{Runs: src, Workers: src, Queue: src, Sweeps: src, Submit: src.submit}, Theme: "dark", Unicode: true,
 			In: slave, Out: slave, Environ: []string{"TERM=xterm-256color"},
 		})
 	}()
@@ -168,7 +168,7 @@ func BenchmarkTUI(b *testing.B) {
 			runtime.ReadMemStats(&m)
 			return float64(m.HeapAlloc)
 		}
-		src := &flood{source: sweep()}
+		src := &flood{source: sweepRun()}
 		s := newScreen(b, 120, 40, small(), func(c *tui.Config) { c.Source = src })
 		s.m.Open(idSweep, "console")
 		minute := func() {

@@ -167,6 +167,10 @@ type source struct {
 	active bool
 	err    error
 	did    []string
+
+	sweeps  []api.Sweep
+	studies []api.Study
+	reads   []string
 }
 
 func (s *source) Run(context.Context, string) (api.Run, error) { return s.row, s.err }
@@ -257,8 +261,8 @@ func (s *source) submit(_ context.Context, sub ui.Submission) (api.SubmitReply, 
 	return api.SubmitReply{RunID: clitest.ID("fe11")}, s.note("submit %s%s %v on %s %v %s", run.Short(sub.From), sub.File, sub.Args, sub.Worker, sub.Devices, sub.Memory)
 }
 
-// sweep is what there is to read of the run that the fixtures open.
-func sweep() *source {
+// sweepRun is what there is to read of the run that the fixtures open.
+func sweepRun() *source {
 	s := &source{active: true}
 	for _, l := range small().Runs {
 		if l.ID == idSweep {

@@ -28,6 +28,7 @@ var places = []struct {
 	{name: "runs"},
 	{name: "queue", keys: []string{"tab", "down", "enter"}},
 	{name: "workers", keys: []string{"tab", "tab", "down", "down"}},
+	{name: "sweeps", keys: toSweeps},
 	{name: "run", keys: []string{"enter"}, once: true},
 	{name: "run-charts", keys: []string{"enter", "2"}, once: true},
 	{name: "run-console", keys: []string{"enter", "3"}, once: true},
@@ -40,6 +41,9 @@ var places = []struct {
 	{name: "new-run", keys: []string{"n"}, once: true},
 	{name: "add-worker", keys: []string{"tab", "tab", "a", "b", "o", "x", "enter"}, once: true},
 	{name: "delete", keys: []string{"end", "ctrl+d"}, once: true},
+	{name: "sweep", keys: sweepKeys("enter", "down", "down", "down", "down")},
+	{name: "study", keys: sweepKeys("down", "enter")},
+	{name: "cancel-sweep", keys: sweepKeys("c"), once: true},
 	{name: "describe", keys: []string{"tab", "tab", "down", "down", "d"}, once: true},
 }
 
@@ -76,7 +80,7 @@ func TestThemes(t *testing.T) {
 	for _, name := range []string{"dark", "light", "none"} {
 		synctest.Test(t, func(t *testing.T) {
 			var all strings.Builder
-			for _, p := range places[:4] {
+			for _, p := range places[:5] {
 				s := newScreen(t, 80, 24, small(), themed(name))
 				s.press(p.keys...)
 				s.text()

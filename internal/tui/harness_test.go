@@ -38,10 +38,11 @@ func ascii() option             { return func(c *tui.Config) { c.Unicode = false
 
 func newScreen(t testing.TB, w, h int, frame api.LiveFrame, options ...option) *screen {
 	t.Helper()
-	src := sweep()
+	src := sweepRun()
+	groupsOf(src, frame)
 	cfg := tui.Config{
 		Dial:   func(context.Context, string, int64) (live.Conn, error) { panic("a test dials") },
-		Source: src, Act: ui.Actions{Runs: src, Workers: src, Queue: src, Submit: src.submit},
+		Source: src, Sweeps: src, Act: ui.Actions{Runs: src, Workers: src, Queue: src, Sweeps: src, Submit: src.submit},
 		Theme: "dark", Lang: lang.English, Unicode: true, Place: "lab:8000", Now: clitest.Now,
 	}
 	for _, o := range options {

@@ -108,15 +108,14 @@ func (m *model) tooSmall() []string {
 // head is where a person is, how things stand, and whether that is so now.
 func (m *model) head() string {
 	th, l := m.world.Theme, m.world.Lang
-	names := make([]string, len(m.lists))
-	for i, s := range m.lists {
+	left := th.Paint(theme.Accent, brand)
+	for _, i := range m.named() {
 		role := theme.Dim
 		if i == m.at {
 			role = theme.Strong
 		}
-		names[i] = th.Paint(role, l.T(s.Title()))
+		left += th.Paint(role, l.T(m.lists[i].Title())) + "  "
 	}
-	left := th.Paint(theme.Accent, brand) + strings.Join(names, "  ") + "  "
 	right := m.link() + "  " + m.cfg.Now().Local().Format("15:04") + " "
 	room := m.w - cells(left) - cells(right) - 2
 	middle := ""
@@ -131,6 +130,23 @@ func (m *model) head() string {
 		middle = next
 	}
 	return widget.Sides(left+" "+middle, right, m.w, th.Style)
+}
+
+// named are the lists whose names the head has room for: all, or from the one
+// that is shown on.
+func (m *model) named() []int {
+	const link = 16
+	total := len(brand)
+	for _, s := range m.lists {
+		total += cells(m.world.Lang.T(s.Title())) + 2
+	}
+	var out []int
+	for i := range m.lists {
+		if total+link <= m.w || i >= m.at {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // standing is the sums of everything.

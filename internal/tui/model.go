@@ -64,7 +64,7 @@ const toastStays = 8 * time.Second
 
 // reset makes the screens.
 func (m *model) reset() {
-	m.lists = []ui.Screen{screen.NewRuns(m.world), screen.NewQueue(m.world), screen.NewWorkers(m.world)}
+	m.lists = []ui.Screen{screen.NewRuns(m.world), screen.NewQueue(m.world), screen.NewWorkers(m.world), screen.NewSweeps(m.world)}
 }
 
 // close ends what screens have under way. The context is over.
@@ -123,7 +123,15 @@ func (m *model) Init() tea.Cmd {
 }
 
 // Update implements tea.Model.
-func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) { return m, m.commands.guard(m.update(msg)) }
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	cmd := m.update(msg)
+	if r, ok := m.current().(ui.Reader); ok && m.world.Board.Whole() && m.lost == nil {
+		if read := r.Read(); read != nil {
+			cmd = tea.Batch(cmd, read)
+		}
+	}
+	return m, m.commands.guard(cmd)
+}
 
 func (m *model) update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
@@ -172,10 +180,21 @@ func (m *model) reply(msg tea.Msg) tea.Cmd {
 		}
 		cmds = append(cmds, cmd)
 	}
-	for _, s := range m.opened {
+	for _, s := range append(m.readers(), m.opened...) {
 		cmds = append(cmds, s.Update(msg))
 	}
 	return tea.Batch(cmds...)
+}
+
+// readers are the lists that read something themselves.
+func (m *model) readers() []ui.Screen {
+	var out []ui.Screen
+	for _, s := range m.lists {
+		if _, ok := s.(ui.Reader); ok {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // take takes an update of the feed.
@@ -194,6 +213,11 @@ func (m *model) take(f fed) tea.Cmd {
 		return m.next()
 	}
 	m.lost = nil
+	for _, s := range append(m.readers(), m.opened...) {
+		if r, ok := s.(ui.Reader); ok {
+			r.Hear(*f.update.Frame)
+		}
+	}
 	m.world.Board.Apply(*f.update.Frame)
 	return m.next()
 }
@@ -209,6 +233,12 @@ func (m *model) Open(id, tab string) tea.Cmd {
 	s := screen.NewRun(m.world, id, tab)
 	m.opened = append(m.opened, s)
 	return s.Init()
+}
+
+// Lay implements ui.Shell.
+func (m *model) Lay(s ui.Screen) tea.Cmd {
+	m.opened = append(m.opened, s)
+	return nil
 }
 
 // Back implements ui.Shell.
@@ -385,8 +415,8 @@ func (m *model) speak(name string) { m.world.Lang = lang.New(name) }
 // clickHead chooses the list whose name stands at a cell.
 func (m *model) clickHead(x int) {
 	at := len(brand)
-	for i, s := range m.lists {
-		width := cells(m.world.Lang.T(s.Title())) + 2
+	for _, i := range m.named() {
+		width := cells(m.world.Lang.T(m.lists[i].Title())) + 2
 		if x >= at && x < at+width {
 			m.show(i)
 			return

@@ -34,6 +34,7 @@ func palette() []entry {
 		{name: "runs", do: list(0)},
 		{name: "queue", do: list(1)},
 		{name: "workers", do: list(2)},
+		{name: "sweeps", do: list(3)},
 		{name: "open", args: shortIDs, do: openRun},
 		{name: "logs", args: shortIDs, do: func(m *model, rest string) tea.Cmd { return openTab(m, rest, "console") }},
 		{name: "run", do: func(m *model, rest string) tea.Cmd {

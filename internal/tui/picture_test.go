@@ -42,6 +42,7 @@ func TestPictures(t *testing.T) {
 		{name: "tui-queue", w: 112, h: 20, keys: []string{"tab", "down", "enter"}},
 		{name: "tui-workers", w: 112, h: 24, keys: []string{"tab", "tab", "down", "down"}},
 		{name: "tui-queue-on", w: 112, h: 24, keys: []string{"down", "s", "right", "down", "right", "space"}},
+		{name: "tui-sweep", w: 112, h: 20, keys: sweepKeys("enter", "down", "down", "down", "down")},
 		{name: "tui-light-zh", w: 112, h: 24, options: []option{themed("light"), speaking(lang.Chinese)}, light: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {

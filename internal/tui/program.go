@@ -20,6 +20,7 @@ type Config struct {
 	// Dial connects to the feed.
 	Dial   live.Dial
 	Source ui.Source
+	Sweeps ui.SweepSource
 	Act    ui.Actions
 	// Theme is dark, light or none; auto asks the terminal.
 	Theme   string
@@ -80,7 +81,7 @@ func newModel(ctx context.Context, cfg Config) *model {
 	}
 	w := &ui.World{
 		Board: &live.Board{}, Theme: theme.New(name, cfg.Unicode, false), Lang: lang.New(cfg.Lang), Now: cfg.Now, Context: ctx,
-		Source: cfg.Source, Act: cfg.Act, Server: cfg.Server,
+		Source: cfg.Source, Sweeps: cfg.Sweeps, Act: cfg.Act, Server: cfg.Server,
 	}
 	m := &model{cfg: cfg, world: w, feed: live.New(cfg.Dial), themeName: name}
 	w.Shell = m

@@ -100,8 +100,8 @@ func Run(ctx context.Context, e *env.Env, d Deps, o *Options) error {
 		return err
 	}
 	return tui.Run(ctx, tui.Config{
-		Dial: watch.Dial(c), Source: c,
-		Act:   ui.Actions{Runs: c, Workers: c, Queue: c, Submit: submitter(e, d.Run, c)},
+		Dial: watch.Dial(c), Source: c, Sweeps: c,
+		Act:   ui.Actions{Runs: c, Workers: c, Queue: c, Sweeps: c, Submit: submitter(e, d.Run, c)},
 		Theme: o.Theme, Lang: o.Lang, Unicode: e.Style().Unicode && !o.ASCII,
 		Place: short(place.URL), Server: e.Flags.Server, In: e.In, Out: e.Out, Environ: e.Environ, Now: e.Now,
 	})

@@ -67,6 +67,9 @@ var (
 	SortLoss   = bind("L", "L", "sort by loss", false)
 	SortAge    = bind("A", "A", "sort by age", false)
 
+	Rerun       = bind("R", "R", "run the failed again", true)
+	YankCommand = bind("y", "y", "copy command", false)
+
 	AddWorker = bind("a", "a", "add worker", true)
 	Drain     = bind("D", "D", "drain or undrain", true)
 	Remove    = bind("ctrl+d", "ctrl-d", "remove", false)

@@ -3,7 +3,7 @@ package lang
 // chinese is Traditional Chinese, by the English text.
 var chinese = map[string]string{
 	// Screens and columns.
-	"Runs": "執行", "Queue": "佇列", "Workers": "工作機", "Run": "執行",
+	"Runs": "執行", "Queue": "佇列", "Workers": "工作機", "Run": "執行", "Sweeps": "掃描", "Sweep": "掃描", "Study": "研究",
 	"RUN": "編號", "NAME": "名稱", "WHERE": "位置", "PROGRESS": "進度", "LOSS": "損失", "USER": "使用者", "AGE": "時間",
 	"KEY": "佇列", "CAP": "上限", "RUNNING": "執行中", "WAITING (in order)": "等候（依序）", "WHY THE FIRST WAITS": "第一個等候的原因",
 	"TIME": "時間", "EVENT": "事件", "PAYLOAD": "內容", "KIND": "種類", "FILE": "檔案", "SIZE": "大小", "PATH": "路徑", "#": "#",
@@ -34,6 +34,19 @@ var chinese = map[string]string{
 	"graph": "圖", "%s left": "剩 %s", "running %s": "已執行 %s", "done in %s": "耗時 %s", "stopping": "停止中", "stopping, %d s left": "停止中，剩 %d 秒",
 	"cancelled before it started": "開始前已取消", "%s has run for %s": "%s 已執行 %s", "and %d more": "另有 %d 個", "%s ago": "%s 前",
 	"No runs yet.": "還沒有任何執行。", "Start one with n, or in a shell with": "按 n 新增，或在殼層輸入", "Nothing runs and nothing waits.": "沒有執行中或等候中的項目。",
+
+	// Sweeps and studies.
+	"ID": "編號", "STATE": "狀態", "BEST": "最佳", "RANK": "名次", "PARAMS": "參數", "STATUS": "狀態", "OUTCOME": "結果", "TRY": "次", "SEED": "種子",
+	"sweep": "掃描", "study": "研究", "cancelling": "取消中", "finished": "已完成", "missing": "遺失", "minimize": "最小化", "maximize": "最大化",
+	"waiting": "等候", "active": "進行中", "scored": "有分數", "over time": "超時", "lost": "失聯", "refused": "遭拒",
+	"max run seconds": "單次執行時限", "max active seconds": "總執行時限", "stopped: %s": "已停止：%s",
+	"1 sweep": "1 個掃描", "%d sweeps": "%d 個掃描", "1 study": "1 個研究", "%d studies": "%d 個研究", "Reading…": "讀取中…",
+	"No sweeps and no studies yet.": "還沒有掃描或研究。", "Queue one in a shell with": "在殼層輸入以排入",
+	"%s%%: %s to %s": "%s%%：%s 至 %s", "%d not finite": "%d 個非有限值",
+	"run the failed again": "重跑失敗的", "copy command": "複製指令", "its run is not there": "它的執行已不在", "it is not there any more": "已不存在",
+	"Cancel this sweep?": "取消此掃描？", "Cancel this study?": "取消此研究？", "cancel it": "取消它", "What has ended stays as it is.": "已結束的維持原樣。",
+	"its runs are stopping": "執行停止中", "%d stopped or stopping, %d had ended": "%d 個已停止或停止中，%d 個早已結束",
+	"1 queued again": "已重新排入 1 個", "%d queued again": "已重新排入 %d 個", "%d of %d have a score": "%d / %d 有分數",
 
 	// A run.
 	"%s on %s": "%s，位於 %s", "run": "執行", "nodes": "節點", "metrics": "指標", "no metrics yet": "尚無指標", "epoch": "週期", "epoch %s": "週期 %s", "step %s…%s": "步 %s…%s",

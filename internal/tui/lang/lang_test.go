@@ -16,6 +16,8 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/run"
+	"cdui/internal/study"
+	"cdui/internal/sweep"
 	"cdui/internal/tui/lang"
 )
 
@@ -33,7 +35,17 @@ func said(t *testing.T) []string {
 	for _, s := range []api.WorkerState{api.WorkerOnline, api.WorkerDisconnected, api.WorkerOffline, api.WorkerRejected} {
 		out = append(out, string(s))
 	}
-	out = append(out, "overview", "charts", "console", "events", "outputs", "files", "facts", "direct", "tunnel", "Runs", "Queue", "Workers", "Run")
+	out = append(out, "overview", "charts", "console", "events", "outputs", "files", "facts", "direct", "tunnel", "Runs", "Queue", "Workers", "Run", "Sweeps", "Sweep", "Study", "sweep", "study", "missing",
+		sweep.Minimize, sweep.Maximize)
+	for _, s := range []sweep.State{sweep.Running, sweep.Cancelling, sweep.Finished, sweep.Failed} {
+		out = append(out, string(s))
+	}
+	for _, o := range study.Outcomes() {
+		out = append(out, strings.ReplaceAll(string(o), "_", " "))
+	}
+	for _, s := range []study.Stop{study.ByCancel, study.ByRunTime, study.ByActiveTime} {
+		out = append(out, strings.ReplaceAll(string(s), "_", " "))
+	}
 	files := token.NewFileSet()
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

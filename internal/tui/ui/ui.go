@@ -25,6 +25,7 @@ type World struct {
 	// Context ends with the program.
 	Context context.Context //nolint:containedctx // commands that bubbletea starts take none
 	Source  Source
+	Sweeps  SweepSource
 	Act     Actions
 	// Server is what --server needs to lead here, for the commands that are
 	// shown; empty where it needs none.
@@ -38,6 +39,8 @@ type World struct {
 type Shell interface {
 	// Open shows a run; tab is which part of it, empty for the first.
 	Open(id, tab string) tea.Cmd
+	// Lay puts a screen over this one.
+	Lay(s Screen) tea.Cmd
 	// Back leaves the screen.
 	Back() tea.Cmd
 	// Ask shows a dialog.
@@ -61,11 +64,20 @@ type Source interface {
 	Artifacts(ctx context.Context, id, kind string) (api.Artifacts, error)
 }
 
+// SweepSource reads sweeps and studies, which the feed doesn't carry.
+type SweepSource interface {
+	Sweeps(ctx context.Context, limit, offset int) (api.SweepList, error)
+	Sweep(ctx context.Context, id string) (api.Sweep, error)
+	Studies(ctx context.Context, limit, offset int) (api.StudyList, error)
+	Study(ctx context.Context, id string) (api.Study, error)
+}
+
 // Actions change something.
 type Actions struct {
 	Runs    RunActions
 	Workers WorkerActions
 	Queue   QueueActions
+	Sweeps  SweepActions
 	// Submit queues what a person asked for.
 	Submit func(ctx context.Context, s Submission) (api.SubmitReply, error)
 }
@@ -82,6 +94,14 @@ type RunActions interface {
 type QueueActions interface {
 	HoldQueue(ctx context.Context, key, note string) (api.QueueHold, error)
 	ReleaseQueue(ctx context.Context, key string) (api.QueueHold, error)
+}
+
+// SweepActions change sweeps and studies.
+type SweepActions interface {
+	CancelSweep(ctx context.Context, id string) (api.SweepCancelReply, error)
+	RerunSweep(ctx context.Context, id string) (api.SweepRerunReply, error)
+	CancelStudy(ctx context.Context, id string) (api.Study, error)
+	ResumeStudy(ctx context.Context, id string, body api.StudyResumeRequest) (api.Study, error)
 }
 
 // WorkerActions change workers.
@@ -120,6 +140,15 @@ type Screen interface {
 	Keys() []keymap.Group
 	// Close ends what the screen has under way.
 	Close()
+}
+
+// Reader is a screen that shows what the feed doesn't carry.
+type Reader interface {
+	// Hear is told of each frame before the world takes it in.
+	Hear(f api.LiveFrame)
+	// Read gives the command that reads what may have changed; nil where nothing
+	// is due. The screen that is shown is asked after each message.
+	Read() tea.Cmd
 }
 
 // Filtered is a screen whose lines can be filtered.
