@@ -63,7 +63,7 @@ func show(b *testing.B, f api.LiveFrame) *shown {
 		defer close(done)
 		_ = tui.Run(ctx, tui.Config{
 			Dial:   func(ctx context.Context, _ string, _ int64) (live.Conn, error) { return &line{ctx, x.frames}, nil },
-			Source: src, Sweeps: src, Act: ui.Actions{Runs: src, Workers: src, Queue: src, Sweeps: src, Submit: src.submit}, Theme: "dark", Unicode: true,
+			Source: src, Sweeps: src, Act: ui.Actions{Runs: src, Workers: src, Queue: src, Sweeps: src, Submit: src.submit, SubmitSweep: src.submitSweep}, Theme: "dark", Unicode: true,
 			In: slave, Out: slave, Environ: []string{"TERM=xterm-256color"},
 		})
 	}()

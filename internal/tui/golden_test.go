@@ -43,6 +43,7 @@ var places = []struct {
 	{name: "delete", keys: []string{"end", "ctrl+d"}, once: true},
 	{name: "sweep", keys: sweepKeys("enter", "down", "down", "down", "down")},
 	{name: "study", keys: sweepKeys("down", "enter")},
+	{name: "new-sweep", keys: append(typedKeys("S", "lr.yaml"), "down", "right", "right"), once: true},
 	{name: "cancel-sweep", keys: sweepKeys("c"), once: true},
 	{name: "describe", keys: []string{"tab", "tab", "down", "down", "d"}, once: true},
 }

@@ -42,7 +42,7 @@ func newScreen(t testing.TB, w, h int, frame api.LiveFrame, options ...option) *
 	groupsOf(src, frame)
 	cfg := tui.Config{
 		Dial:   func(context.Context, string, int64) (live.Conn, error) { panic("a test dials") },
-		Source: src, Sweeps: src, Act: ui.Actions{Runs: src, Workers: src, Queue: src, Sweeps: src, Submit: src.submit},
+		Source: src, Sweeps: src, Act: ui.Actions{Runs: src, Workers: src, Queue: src, Sweeps: src, Submit: src.submit, SubmitSweep: src.submitSweep},
 		Theme: "dark", Lang: lang.English, Unicode: true, Place: "lab:8000", Now: clitest.Now,
 	}
 	for _, o := range options {

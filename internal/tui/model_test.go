@@ -89,7 +89,7 @@ func TestU1_QuitAlwaysWorks(t *testing.T) {
 
 // Any keys in any order, while frames come.
 func TestU1_AnyKeys(t *testing.T) {
-	keys := strings.Fields("up down left right enter esc tab space pgup pgdown home end / : ? l d y s n c h a D f w g G R N W P L A 1 2 3 4 5 6 7 x ! [ ctrl+d backspace")
+	keys := strings.Fields("up down left right enter esc tab space pgup pgdown home end / : ? l d y s n c h a D f w g G R S N W P L A 1 2 3 4 5 6 7 x ! [ ctrl+d backspace")
 	for seed := range uint64(3) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // repeats

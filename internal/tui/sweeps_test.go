@@ -222,6 +222,10 @@ func (s *source) ResumeStudy(_ context.Context, id string, _ api.StudyResumeRequ
 	return s.studies[0], s.note("resume study %s", run.Short(id))
 }
 
+func (s *source) submitSweep(_ context.Context, sub ui.Submission) (api.SweepReply, error) {
+	return api.SweepReply{SweepID: clitest.ID("5eed")}, s.note("sweep %s on %s %v", sub.File, sub.Worker, sub.Devices)
+}
+
 // toSweeps are the keys that lead to the list.
 var toSweeps = []string{"tab", "tab", "tab"}
 
@@ -353,7 +357,17 @@ func TestSweepActions(t *testing.T) {
 		"cancel what has ended": {sweepKeys("end", "c"), "[]", []string{"it has ended"}},
 		"rerun":                 {sweepKeys("enter", "R"), "[rerun sweep 51ee9000]", []string{"2 queued again", "cdui sweep rerun --failed 51ee9000"}},
 		"cancel a study":        {sweepKeys("down", "enter", "c", "y"), "[cancel study 57d40000]", []string{"its runs are stopping", "cdui study cancel 57d40000"}},
-		"resume a study":        {sweepKeys("down", "R"), "[resume study 57d40000]", []string{"2 of 5 have a score", "cdui study resume 57d40000"}},
+		"new sweep": {
+			append(sweepKeys(), append(typedKeys("S", "my lr.yaml"), "enter")...), "[sweep my lr.yaml on  []]",
+			[]string{"queued as 5eed", "cdui sweep run 'my lr.yaml'"},
+		},
+		"new sweep somewhere": {
+			append(typedKeys("S", "lr.yaml"), "down", "right", "right", "down", "right", "space", "down", "enter"), "[sweep lr.yaml on box1 [cuda:0 cuda:1]]",
+			[]string{"queued as 5eed", "cdui sweep run --worker box1 --devices cuda:0,cuda:1 lr.yaml"},
+		},
+		"new sweep, not queued":    {append(typedKeys("S", "lr.yaml"), "down", "down", "down", "left", "enter"), "[]", nil},
+		"new sweep without a file": {typedKeys("S", ""), "[]", []string{"Queue a sweep", "as the file says", "go where the file says"}},
+		"resume a study":           {sweepKeys("down", "R"), "[resume study 57d40000]", []string{"2 of 5 have a score", "cdui study resume 57d40000"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -78,7 +78,7 @@ func child(how string) int {
 		Dial: func(ctx context.Context, _ string, _ int64) (live.Conn, error) {
 			return &still{ctx: ctx, how: how}, nil
 		},
-		Source: src, Sweeps: src, Act: ui.Actions{Runs: src, Workers: src, Queue: src, Sweeps: src, Submit: src.submit}, Theme: "dark", Lang: "en", Unicode: true,
+		Source: src, Sweeps: src, Act: ui.Actions{Runs: src, Workers: src, Queue: src, Sweeps: src, Submit: src.submit, SubmitSweep: src.submitSweep}, Theme: "dark", Lang: "en", Unicode: true,
 		In: os.Stdin, Out: os.Stdout, Environ: os.Environ(), Now: func() time.Time {
 			if how == "main" && time.Now().After(armed) {
 				panic("boom in the main loop")

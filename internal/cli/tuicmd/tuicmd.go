@@ -17,6 +17,7 @@ import (
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/runcmd"
+	"cdui/internal/cli/sweepcmd"
 	"cdui/internal/cli/watch"
 	"cdui/internal/client"
 	"cdui/internal/tui"
@@ -101,7 +102,7 @@ func Run(ctx context.Context, e *env.Env, d Deps, o *Options) error {
 	}
 	return tui.Run(ctx, tui.Config{
 		Dial: watch.Dial(c), Source: c, Sweeps: c,
-		Act:   ui.Actions{Runs: c, Workers: c, Queue: c, Sweeps: c, Submit: submitter(e, d.Run, c)},
+		Act:   ui.Actions{Runs: c, Workers: c, Queue: c, Sweeps: c, Submit: submitter(e, d.Run, c), SubmitSweep: sweeper(e, c)},
 		Theme: o.Theme, Lang: o.Lang, Unicode: e.Style().Unicode && !o.ASCII,
 		Place: short(place.URL), Server: e.Flags.Server, In: e.In, Out: e.Out, Environ: e.Environ, Now: e.Now,
 	})
@@ -118,9 +119,7 @@ func short(url string) string {
 // submitter queues as `cdui run --detach --json` does.
 func submitter(e *env.Env, deps runcmd.Deps, c runcmd.Rerunner) func(context.Context, ui.Submission) (api.SubmitReply, error) {
 	return func(ctx context.Context, s ui.Submission) (api.SubmitReply, error) {
-		var out, said bytes.Buffer
-		quiet := *e
-		quiet.In, quiet.Out, quiet.Err, quiet.OutTTY, quiet.ErrTTY = strings.NewReader(""), &out, &said, false, false
+		quiet, out, said := silent(e)
 		here := s.Worker == "" || s.Worker == "local"
 		device, devices := "", s.Devices
 		if len(s.Devices) > 0 && (s.Worker == "any" || here && len(s.Devices) == 1) {
@@ -129,24 +128,51 @@ func submitter(e *env.Env, deps runcmd.Deps, c runcmd.Rerunner) func(context.Con
 		watch := runcmd.Watch{Detach: true, JSON: true}
 		var err error
 		if s.From != "" {
-			err = runcmd.Rerun(ctx, &quiet, deps, c, &runcmd.RerunOptions{Run: s.From, Worker: s.Worker, Device: device, Devices: devices, Memory: s.Memory, Watch: watch})
+			err = runcmd.Rerun(ctx, quiet, deps, c, &runcmd.RerunOptions{Run: s.From, Worker: s.Worker, Device: device, Devices: devices, Memory: s.Memory, Watch: watch})
 		} else {
-			err = runcmd.Run(ctx, &quiet, deps, &runcmd.Options{
+			err = runcmd.Run(ctx, quiet, deps, &runcmd.Options{
 				File: home(e, s.File), Args: s.Args, Worker: s.Worker, Device: device, Devices: devices, Memory: s.Memory, Watch: watch,
 			})
 		}
 		var reply api.SubmitReply
-		if err != nil {
-			if text := strings.TrimSpace(said.String()); text != "" {
-				return reply, fmt.Errorf("%s: %w", text, err)
-			}
-			return reply, err
-		}
-		if err := json.Unmarshal(out.Bytes(), &reply); err != nil {
-			return reply, fmt.Errorf("read what was queued: %w", err)
-		}
-		return reply, nil
+		err = result(out, said, err, &reply)
+		return reply, err
 	}
+}
+
+// sweeper queues as `cdui sweep run --detach --json` does.
+func sweeper(e *env.Env, c *client.Client) func(context.Context, ui.Submission) (api.SweepReply, error) {
+	return func(ctx context.Context, s ui.Submission) (api.SweepReply, error) {
+		quiet, out, said := silent(e)
+		err := sweepcmd.Run(ctx, quiet, sweepcmd.Deps{Client: func() *client.Client { return c }}, &sweepcmd.RunOptions{
+			File: home(e, s.File), Worker: s.Worker, Devices: s.Devices, Detach: true, JSON: true,
+		})
+		var reply api.SweepReply
+		err = result(out, said, err, &reply)
+		return reply, err
+	}
+}
+
+// silent is an Env that writes nothing to the terminal.
+func silent(e *env.Env) (quiet *env.Env, out, said *bytes.Buffer) {
+	out, said = &bytes.Buffer{}, &bytes.Buffer{}
+	q := *e
+	q.In, q.Out, q.Err, q.OutTTY, q.ErrTTY = strings.NewReader(""), out, said, false, false
+	return &q, out, said
+}
+
+// result reads the document that a command printed, or says why there is none.
+func result(out, said *bytes.Buffer, err error, reply any) error {
+	if err != nil {
+		if text := strings.TrimSpace(said.String()); text != "" {
+			return fmt.Errorf("%s: %w", text, err)
+		}
+		return err
+	}
+	if err := json.Unmarshal(out.Bytes(), reply); err != nil {
+		return fmt.Errorf("read what was queued: %w", err)
+	}
+	return nil
 }
 
 // home puts the home folder in place of ~, which no shell has seen here.

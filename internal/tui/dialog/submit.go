@@ -29,7 +29,9 @@ type Submit struct {
 	w *ui.World
 	// from is the run that a copy is made of, nil for a new one.
 	from *api.Run
-	what textinput.Model
+	// sweep: the file is that of a sweep.
+	sweep bool
+	what  textinput.Model
 	// memory is empty for whole cards.
 	memory textinput.Model
 	row    int
@@ -51,6 +53,8 @@ type place struct {
 	devices []api.WorkerDevice
 	state   api.WorkerState
 	drains  bool
+	// asFile leaves it to a sweep's file.
+	asFile bool
 }
 
 // any is the place that leaves the machine to the control plane.
@@ -170,14 +174,21 @@ func (d *Submit) key(msg tea.KeyPressMsg) (tea.Cmd, bool) {
 	case "esc":
 		return nil, true
 	case "up", "shift+tab":
-		d.row = max(first, d.row-1)
+		if d.row = max(first, d.row-1); d.sweep && d.row == rowMemory {
+			d.row--
+		}
 		return nil, false
 	case "down", "tab":
-		d.row = min(rowButtons, d.row+1)
+		if d.row = min(rowButtons, d.row+1); d.sweep && d.row == rowMemory {
+			d.row++
+		}
 		return nil, false
 	case "enter":
 		if d.row == rowButtons && !d.queue {
 			return nil, true
+		}
+		if d.sweep {
+			return d.submitSweep(), false
 		}
 		return d.submit(), false
 	}
@@ -268,6 +279,9 @@ func (d *Submit) submit() tea.Cmd {
 
 // command is the command line that does the same.
 func (d *Submit) command() string {
+	if d.sweep {
+		return d.sweepCommand()
+	}
 	words := []string{"run"}
 	file, args := d.words()
 	if d.from != nil {
@@ -304,6 +318,8 @@ func (d *Submit) command() string {
 func (d *Submit) would() string {
 	l, p := d.w.Lang, d.places[d.on]
 	switch {
+	case p.asFile:
+		return l.T("go where the file says")
 	case p.worker == anyWorker:
 		return l.T("start on the first machine that has room")
 	case p.state != api.WorkerOnline:
@@ -360,15 +376,20 @@ func (d *Submit) View(w, h int) []string {
 	if d.from != nil {
 		title = l.F("Queue %s again", widget.Plain(d.from.Name))
 	} else {
+		if d.sweep {
+			title = l.T("Queue a sweep")
+		}
 		lines = append(lines, label(rowWhat, "what")+InputView(d.w, d.what, room-9, d.row == rowWhat))
 	}
 	var places, devices []string
 	for i, p := range d.places {
 		name := p.worker
-		switch name {
-		case "":
+		switch {
+		case p.asFile:
+			name = l.T("as the file says")
+		case name == "":
 			name = l.T("this machine")
-		case anyWorker:
+		case name == anyWorker:
 			name = l.T("any")
 		}
 		places = append(places, d.choice(i == d.on, i == d.on && d.row == rowOn, "(•)", "(*)", "( )", name))
@@ -378,12 +399,16 @@ func (d *Submit) View(w, h int) []string {
 		devices = append(devices, d.choice(d.devices[name], i == d.device && d.row == rowDevices, "[x]", "[x]", "[ ]", name))
 	}
 	lines = append(lines, flow(label(rowOn, "on"), places, room)...)
-	lines = append(lines, flow(label(rowDevices, "devices"), devices, room)...)
+	if len(devices) > 0 {
+		lines = append(lines, flow(label(rowDevices, "devices"), devices, room)...)
+	}
 	memory := InputView(d.w, d.memory, room-9, d.row == rowMemory)
 	if d.memory.Value() == "" {
 		memory = strings.TrimSuffix(memory, " ") + th.Paint(theme.Dim, l.T("whole card; a size such as 12GiB, or auto"))
 	}
-	lines = append(lines, label(rowMemory, "memory")+memory)
+	if !d.sweep {
+		lines = append(lines, label(rowMemory, "memory")+memory)
+	}
 	for i, line := range wrapped(d.would(), room-9) {
 		head := ""
 		if i == 0 {

@@ -67,6 +67,7 @@ var (
 	SortLoss   = bind("L", "L", "sort by loss", false)
 	SortAge    = bind("A", "A", "sort by age", false)
 
+	NewSweep    = bind("S", "S", "new sweep", true)
 	Rerun       = bind("R", "R", "run the failed again", true)
 	YankCommand = bind("y", "y", "copy command", false)
 

@@ -11,6 +11,7 @@ import (
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 	"cdui/internal/run"
+	"cdui/internal/tui/dialog"
 	"cdui/internal/tui/keymap"
 	"cdui/internal/tui/theme"
 	"cdui/internal/tui/ui"
@@ -49,7 +50,7 @@ func (*Runs) Close() {}
 func (*Runs) Keys() []keymap.Group {
 	return []keymap.Group{
 		{Title: "Runs", Bindings: []keymap.Binding{
-			keymap.Open, keymap.Logs, keymap.QueueOn, keymap.Cancel, keymap.New, keymap.Hold, keymap.Mark, keymap.Describe, keymap.Yank, keymap.Delete,
+			keymap.Open, keymap.Logs, keymap.QueueOn, keymap.Cancel, keymap.New, keymap.Hold, keymap.Mark, keymap.Describe, keymap.Yank, keymap.Delete, keymap.NewSweep,
 		}},
 		{Title: "Sort", Bindings: []keymap.Binding{
 			keymap.SortRun, keymap.SortName, keymap.SortWhere, keymap.SortStatus, keymap.SortLoss, keymap.SortAge,
@@ -255,6 +256,9 @@ func (s *Runs) key(k string) tea.Cmd {
 			s.sortBy(column)
 			return nil
 		}
+	}
+	if keymap.NewSweep.Is(k) {
+		return s.w.Shell.Ask(dialog.NewSweep(s.w))
 	}
 	if keymap.New.Is(k) {
 		return queueOn(s.w, nil)

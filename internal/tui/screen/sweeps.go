@@ -10,6 +10,7 @@ import (
 	"cdui/internal/api"
 	"cdui/internal/cli/text"
 	"cdui/internal/run"
+	"cdui/internal/tui/dialog"
 	"cdui/internal/tui/keymap"
 	"cdui/internal/tui/theme"
 	"cdui/internal/tui/ui"
@@ -56,7 +57,7 @@ func (s *Sweeps) Close() { s.fresh.cancel() }
 // Keys implements ui.Screen.
 func (*Sweeps) Keys() []keymap.Group {
 	return []keymap.Group{
-		{Title: "Sweeps", Bindings: []keymap.Binding{keymap.Open, keymap.Cancel, keymap.Rerun, keymap.YankCommand}},
+		{Title: "Sweeps", Bindings: []keymap.Binding{keymap.Open, keymap.Cancel, keymap.NewSweep, keymap.Rerun, keymap.YankCommand}},
 		keymap.Moving(), keymap.General(),
 	}
 }
@@ -197,6 +198,9 @@ func (s *Sweeps) key(k string) tea.Cmd {
 		s.move(by)
 		return nil
 	}
+	if keymap.NewSweep.Is(k) {
+		return s.w.Shell.Ask(dialog.NewSweep(s.w))
+	}
 	if s.table.Cursor >= len(s.rows) {
 		return nil
 	}
@@ -251,7 +255,7 @@ func (s *Sweeps) View(w, h int) []string {
 func (s *Sweeps) nothing(width int) []string {
 	l := s.w.Lang
 	words := []string{
-		l.T("No sweeps and no studies yet."), "", l.T("Queue one in a shell with"),
+		l.T("No sweeps and no studies yet."), "", l.T("Queue a sweep with S, or in a shell with"),
 		"  " + s.w.Command("sweep run FILE"), "  " + s.w.Command("study run FILE"),
 	}
 	switch {

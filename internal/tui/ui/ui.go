@@ -80,6 +80,8 @@ type Actions struct {
 	Sweeps  SweepActions
 	// Submit queues what a person asked for.
 	Submit func(ctx context.Context, s Submission) (api.SubmitReply, error)
+	// SubmitSweep queues the sweep of a file.
+	SubmitSweep func(ctx context.Context, s Submission) (api.SweepReply, error)
 }
 
 // RunActions change runs.
