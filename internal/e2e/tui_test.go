@@ -157,7 +157,7 @@ func TestATourOfTheScreenByKeys(t *testing.T) {
 	x.shows("box1  online")
 
 	// A training is submitted to it.
-	x.keys("Tab", "n")
+	x.keys("Tab", "Tab", "n")
 	x.write("train.py")
 	x.keys("Down", "Right")
 	x.shows("(•) box1", "start at once", "cdui run --worker box1 --devices cpu train.py")
@@ -214,6 +214,19 @@ func TestATourOfTheScreenByKeys(t *testing.T) {
 	x.keys("D")
 	x.shows("box1  online", "cdui workers undrain box1")
 
+	// A sweep is queued and followed to its end.
+	p.file("work/tries.yaml", "command: [echo, hello]\nparams:\n  - {arg: --lr, values: [1, 2]}\nobjective: {metric: loss, direction: minimize}\n")
+	x.keys("Tab")
+	x.shows("No sweeps and no studies yet.")
+	x.keys("S")
+	x.write("tries.yaml")
+	x.keys("Enter")
+	x.shows("queued as", "cdui sweep run tries.yaml")
+	x.shows("2/2", "finished")
+	x.keys("Enter")
+	x.shows("RANK", "2 succeeded", "no variant logged the metric")
+	x.keys("Escape")
+
 	// The control plane goes away and comes back; what went meanwhile is gone.
 	x.keys("Tab")
 	p.kill9()
@@ -225,7 +238,7 @@ func TestATourOfTheScreenByKeys(t *testing.T) {
 	p.ended(other)
 	p.cdui("runs", "rm", other)
 	x.hides("another one")
-	x.shows("train.py", "1 of 1 runs")
+	x.shows("train.py", "3 of 3 runs")
 
 	x.keys("q")
 	x.shows("left with 0")

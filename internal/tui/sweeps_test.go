@@ -291,8 +291,12 @@ func TestSweepsAreReadWhenTheFeedSaysSo(t *testing.T) {
 				s.press("x")
 			}
 		}
+		orders := map[string]int64{idLong: 6}
 		changed := func(id, sweepID string, status run.Status) {
-			s.send(tui.Fed(api.LiveFrame{Type: api.LiveDelta, Boot: "b", Runs: []api.LiveRun{{ID: id, Order: 90, SweepID: sweepID, Status: status, CreatedAt: now}}}))
+			if orders[id] == 0 {
+				orders[id] = int64(90 + len(orders))
+			}
+			s.send(tui.Fed(api.LiveFrame{Type: api.LiveDelta, Boot: "b", Runs: []api.LiveRun{{ID: id, Order: orders[id], SweepID: sweepID, Status: status, CreatedAt: now}}}))
 		}
 		reads("")
 		s.press(toSweeps...)
