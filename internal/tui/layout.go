@@ -108,14 +108,15 @@ func (m *model) tooSmall() []string {
 // head is where a person is, how things stand, and whether that is so now.
 func (m *model) head() string {
 	th, l := m.world.Theme, m.world.Lang
-	left := th.Paint(theme.Accent, brand)
+	var names []string
 	for _, i := range m.named() {
 		role := theme.Dim
 		if i == m.at {
 			role = theme.Strong
 		}
-		left += th.Paint(role, l.T(m.lists[i].Title())) + "  "
+		names = append(names, th.Paint(role, l.T(m.lists[i].Title())))
 	}
+	left := th.Paint(theme.Accent, brand) + strings.Join(names, "  ") + "  "
 	right := m.link() + "  " + m.cfg.Now().Local().Format("15:04") + " "
 	room := m.w - cells(left) - cells(right) - 2
 	middle := ""

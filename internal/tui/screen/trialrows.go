@@ -252,7 +252,10 @@ func (s *trials) studyColumns(w int) []widget.Column {
 	}
 	l := s.w.Lang
 	columns := []widget.Column{
-		{Title: l.T("#"), Width: 4, Right: true}, {Width: 1}, {Title: l.T("OUTCOME"), Width: 9}, {Title: l.T("TRY"), Width: 3, Right: true, Drop: 4},
+		{Title: l.T("#"), Width: 4, Right: true},
+		{Width: 1},
+		{Title: l.T("OUTCOME"), Width: 9},
+		{Title: l.T("TRY"), Width: 3, Right: true, Drop: 4},
 		{Title: l.T("SEED"), Width: 6, Right: true, Drop: 6},
 	}
 	for i, m := range s.study.Metrics[:min(len(s.study.Metrics), shownMetrics)] {
