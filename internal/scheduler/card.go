@@ -65,80 +65,77 @@ func (r *refusal) name(holders ...string) {
 
 // look tells how a slot stands for a run: its kind is free if the run may have
 // it. Who is in the way is not gathered here, since most looks find a way on.
-func (p *pass) look(w *Waiting, slot Slot) (refusal, *Card, *use) {
-	id, card := p.card(slot)
-	u := p.use[id]
-	if u == nil {
-		u = &unused
-	}
+func (p *pass) look(w *Waiting, at *place) refusal {
 	need := int64(0)
 	if w.Ask.BudgetMiB > 0 {
 		need = w.Ask.BudgetMiB + p.context
 	}
-	if total := card.Memory.TotalMiB; total > 0 && need > total {
-		return refusal{kind: never, asked: need, room: total}, card, u
+	n := len(at.card.Holders) + len(at.use.taken)
+	switch total := at.card.Memory.TotalMiB; {
+	case total > 0 && need > total:
+		return refusal{kind: never, asked: need, room: total}
+	case at.closed.Code == run.ReasonCardInUse:
+		return refusal{kind: inUse, closed: at.closed}
+	case at.closed.Code != "":
+		return refusal{kind: closed, closed: at.closed}
+	case !at.shared && n+at.use.kept < at.limit, at.shared && need == 0 && n == 0 && at.use.kept == 0:
+		return refusal{}
+	case !at.shared:
+		return refusal{kind: busy}
+	case need == 0:
+		return refusal{kind: filled}
 	}
-	if c := p.closed(card); c.Code != "" {
-		kind := closed
-		if c.Code == run.ReasonCardInUse {
-			kind = inUse
-		}
-		return refusal{kind: kind, closed: c}, card, u
-	}
-	n := len(card.Holders) + len(u.taken)
-	if !p.sharedCard(card) {
-		if limit, _ := p.limitOf(card, slot); n+u.kept < limit {
-			return refusal{}, card, u
-		}
-		return refusal{kind: busy}, card, u
-	}
-	if need == 0 {
-		if n == 0 && u.kept == 0 {
-			return refusal{}, card, u
-		}
-		return refusal{kind: filled}, card, u
-	}
-	room := p.unpromised(card, u.taken) - u.keptMiB
-	if u.whole {
+	room := p.unpromised(&at.card, at.use.taken) - at.use.keptMiB
+	if at.use.whole {
 		room = 0
 	}
 	if need <= room {
-		return refusal{}, card, u
+		return refusal{}
 	}
-	return refusal{kind: short, asked: need, room: max(room, 0)}, card, u
+	return refusal{kind: short, asked: need, room: max(room, 0)}
 }
 
-// place is a slot's card.
+// place is a slot as a pass sees it. But for what is in use of its card, none of
+// it changes while the pass goes on.
 type place struct {
-	id   string
-	card Card
+	card   Card
+	closed Closed
+	shared bool
+	// limit is how many runs the card takes, by the slot that says so.
+	limit int
+	by    Slot
+	use   *use
 }
 
-// card gives the card behind a slot.
-func (p *pass) card(slot Slot) (string, *Card) {
-	at := p.seen[slot]
-	if at == nil {
-		if len(p.slab) == 0 {
-			p.slab = make([]place, 32)
-		}
-		at, p.slab = &p.slab[0], p.slab[1:]
-		at.id = p.CardOf(slot)
-		var ok bool
-		if at.card, ok = p.Cards[at.id]; !ok {
-			at.card.Slots = []Slot{slot}
-		}
-		p.seen[slot] = at
+// place looks a slot up, once in a pass.
+func (p *pass) place(slot Slot) *place {
+	if at := p.seen[slot]; at != nil {
+		return at
 	}
-	return at.id, &at.card
+	if len(p.slab) == 0 {
+		p.slab = make([]place, 32)
+	}
+	at := &p.slab[0]
+	p.slab = p.slab[1:]
+	p.seen[slot] = at
+	id := p.CardOf(slot)
+	var known bool
+	if at.card, known = p.Cards[id]; !known {
+		at.card.Slots = []Slot{slot}
+	}
+	at.closed, at.shared = p.closed(&at.card), p.sharedCard(&at.card)
+	at.limit, at.by = p.limit(&at.card, slot)
+	if at.use = p.use[id]; at.use == nil {
+		at.use = &use{}
+		p.use[id] = at.use
+	}
+	return at
 }
-
-// unused stands for cards of which a pass has given nothing away.
-var unused use
 
 // free tells whether w may have all of a set of slots.
 func (p *pass) free(w *Waiting, set []Slot) bool {
 	for _, slot := range set {
-		if r, _, _ := p.look(w, slot); r.kind != free {
+		if p.look(w, p.place(slot)).kind != free {
 			return false
 		}
 	}
@@ -147,15 +144,16 @@ func (p *pass) free(w *Waiting, set []Slot) bool {
 
 // refuseOne tells why a slot is not free, and who is in the way.
 func (p *pass) refuseOne(w *Waiting, slot Slot) refusal {
-	r, card, u := p.look(w, slot)
+	at := p.place(slot)
+	r := p.look(w, at)
 	if r.kind == free {
 		return r
 	}
 	r.slots = []Slot{slot}
 	if r.kind == busy || r.kind == filled || r.kind == short {
-		r.keeper = u.keeper
-		r.holders = make([]string, 0, min(maxNamed, len(card.Holders)+len(u.taken)))
-		for _, list := range [][]Holder{card.Holders, u.taken} {
+		r.keeper = at.use.keeper
+		r.holders = make([]string, 0, min(maxNamed, len(at.card.Holders)+len(at.use.taken)))
+		for _, list := range [][]Holder{at.card.Holders, at.use.taken} {
 			for _, h := range list {
 				r.name(h.RunID)
 			}
@@ -217,15 +215,9 @@ func (p *pass) sharedCard(card *Card) bool {
 	return shared && card.Memory.TotalMiB > 0
 }
 
-// limit is how many runs a slot's card takes, and which slot says so.
-func (p *pass) limit(slot Slot) (int, Slot) {
-	_, card := p.card(slot)
-	return p.limitOf(card, slot)
-}
-
-// limitOf is the least limit of those slots of a card whose machine is connected
-// or that hold a run.
-func (p *pass) limitOf(card *Card, slot Slot) (int, Slot) {
+// limit is how many runs a card takes, and which slot says so: the least of
+// those whose machine is connected or that hold a run.
+func (p *pass) limit(card *Card, slot Slot) (int, Slot) {
 	if len(card.Slots) < 2 {
 		return p.Slots[slot].Cap, slot
 	}

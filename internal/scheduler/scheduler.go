@@ -119,9 +119,9 @@ type pass struct {
 	workers []Worker
 	local   Worker
 	context int64
-	// use is what this pass has given away of each card.
-	use map[string]*use
-	// seen are cards by slot, looked up once.
+	// use is what this pass has given away of each card that it looked at, seen
+	// the slots.
+	use    map[string]*use
 	seen   map[Slot]*place
 	wishes map[wish]*places
 	// slab and shelf are what the two point into, made in one piece each.
@@ -167,7 +167,7 @@ type places struct {
 func newPass(s Snapshot) *pass {
 	p := &pass{
 		Snapshot: s, workers: byName(s.Workers), local: Worker{Name: Local, Connected: true, Devices: []string{}},
-		context: s.ContextMiB, use: map[string]*use{}, seen: make(map[Slot]*place, len(s.Slots)), wishes: make(map[wish]*places, len(s.Queues)),
+		context: s.ContextMiB, use: make(map[string]*use, len(s.Slots)), seen: make(map[Slot]*place, len(s.Slots)), wishes: make(map[wish]*places, len(s.Queues)),
 		plan: Plan{Reasons: make(map[string]Why, len(s.Queues)), Aside: map[string]run.Reason{}},
 	}
 	p.slab, p.shelf = make([]place, len(s.Slots)), make([]places, len(s.Queues))
@@ -247,7 +247,7 @@ func (p *pass) judge(w *Waiting, pl *places) {
 func (p *pass) take(w *Waiting, slots []Slot) {
 	slots = append([]Slot(nil), slots...)
 	for _, slot := range slots {
-		u := p.used(p.CardOf(slot))
+		u := p.place(slot).use
 		u.taken = append(u.taken, Holder{RunID: w.RunID, Slot: slot, BudgetMiB: w.Ask.BudgetMiB})
 	}
 	p.plan.Starts = append(p.plan.Starts, Start{RunID: w.RunID, Slots: slots})
@@ -256,7 +256,7 @@ func (p *pass) take(w *Waiting, slots []Slot) {
 // keep reserves a set's slots against runs that were submitted later.
 func (p *pass) keep(w *Waiting, slots []Slot) {
 	for _, slot := range slots {
-		u := p.used(p.CardOf(slot))
+		u := p.place(slot).use
 		u.kept++
 		u.keeper = w.RunID
 		if w.Ask.BudgetMiB == 0 {
@@ -265,15 +265,6 @@ func (p *pass) keep(w *Waiting, slots []Slot) {
 			u.keptMiB += w.Ask.BudgetMiB + p.context
 		}
 	}
-}
-
-func (p *pass) used(card string) *use {
-	u := p.use[card]
-	if u == nil {
-		u = &use{}
-		p.use[card] = u
-	}
-	return u
 }
 
 type head struct {

@@ -32,11 +32,11 @@ func Standings(s Snapshot, machine string) map[string]Standing {
 		if slot.Worker != machine {
 			continue
 		}
-		_, card := p.card(slot)
-		limit, by := p.limit(slot)
+		at := p.place(slot)
+		card := &at.card
 		st := Standing{
-			Limit: limit, LimitedBy: by.Worker, Holders: card.Holders, SameCard: []string{},
-			Shared: p.sharedCard(card), Closed: p.closed(card),
+			Limit: at.limit, LimitedBy: at.by.Worker, Holders: card.Holders, SameCard: []string{},
+			Shared: at.shared, Closed: at.closed,
 		}
 		for _, other := range card.Slots {
 			if other.Worker != machine && !slices.Contains(st.SameCard, other.Worker) {
@@ -86,8 +86,7 @@ func (p *pass) keyCap(worker, devices string) int {
 		total := 0
 		for slot := range p.Slots {
 			if slot.Worker == worker && device.Kind(slot.Device) == devices {
-				limit, _ := p.limit(slot)
-				total += limit
+				total += p.place(slot).limit
 			}
 		}
 		return total
@@ -97,7 +96,7 @@ func (p *pass) keyCap(worker, devices string) int {
 		slot := Slot{Worker: worker, Device: d}
 		limit := 0
 		if _, ok := p.Slots[slot]; ok {
-			limit, _ = p.limit(slot)
+			limit = p.place(slot).limit
 		}
 		if i == 0 || limit < least {
 			least = limit
