@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"cdui/internal/cli/actionscmd"
 	"cdui/internal/cli/agentcmd"
 	"cdui/internal/cli/demo"
 	"cdui/internal/cli/doctor"
@@ -80,7 +81,8 @@ cdui itself stops a training.`,
 		tuicmd.New(e, tuicmd.Deps{Client: newClient, Run: runDeps}, nil))
 	add(groupGraphs, graphcmd.NewValidate(e, graphDeps, nil), graphcmd.NewNodes(e, graphDeps, nil), graphcmd.NewPresets(e, graphDeps, nil))
 	add(groupServer, serverctl.NewStart(e, serverctl.Deps{Serve: serverctl.Serve}, nil), serverctl.NewStop(e, nil), serverctl.NewStatus(e),
-		doctor.New(e, doctor.Checks(e)), tokenscmd.New(e, tokenscmd.Deps{Client: newClient}), newDB(e), newConfig(e))
+		doctor.New(e, doctor.Checks(e)), tokenscmd.New(e, tokenscmd.Deps{Client: newClient}),
+		actionscmd.New(e, actionscmd.Deps{Client: newClient}), newDB(e), newConfig(e))
 	add(groupWork, agentcmd.New(e, agentcmd.Real(), sshcmd.New(e, sshcmd.Deps{Client: newClient}, nil)), workerscmd.New(e, workerscmd.Deps{Client: newClient}))
 	add(groupMore, demo.New(e, demo.Deps{Serve: serverctl.Serve, Run: runDeps, Probe: pyruntime.Probe}, nil), newCompletion(e), newMan(e))
 	root.SetHelpCommandGroupID(groupMore)

@@ -45,12 +45,14 @@ func (s *Server) execution(w http.ResponseWriter, r *http.Request) {
 	case !s.hostAllowed(r.Host) || !s.originAllowed(r):
 		refuse(conn, closeForbidden, "host or origin not allowed")
 		return
-	case !s.maySubmit(givenToken(r)) && !s.maySubmit(given):
+	case s.maySubmit(givenToken(r)):
+		given = givenToken(r)
+	case !s.maySubmit(given):
 		refuse(conn, closeNoToken, "token missing or wrong")
 		return
 	}
 	conn.SetReadLimit(s.cfg.BodyCap)
-	sock := &socket{server: s, conn: conn}
+	sock := &socket{server: s, conn: conn, from: s.origin(r, given)}
 	sock.serve(r.Context())
 }
 
@@ -69,6 +71,7 @@ func refuse(conn *websocket.Conn, code int, why string) {
 type socket struct {
 	server *Server
 	conn   *websocket.Conn
+	from   origin
 
 	attached string
 	cursor   int64
@@ -263,5 +266,7 @@ func (k *socket) cancel(ctx context.Context, a action) error {
 	if err != nil {
 		return err
 	}
+	object, detail := changed(nil, reply)
+	k.server.note(ctx, k.from, act{"cancel", "run"}, object, detail)
 	return k.send(map[string]any{"type": "cancel_ack", "run_id": id, "status": reply.Status, "cancelled": reply.Cancelled})
 }

@@ -148,6 +148,7 @@ func (s *Server) callGraph(r *http.Request, reply *api.FunctionReply) *callFault
 	if err != nil {
 		return &callFault{refused: err}
 	}
+	s.note(r.Context(), s.origin(r, givenToken(r)), act{"call", "graph"}, name, "run "+submitted.RunID)
 	reply.RunID = &submitted.RunID
 	row, fault := s.awaitCall(r.Context(), submitted.RunID, timeout)
 	if fault != nil {

@@ -52,6 +52,7 @@ func TestAnswersFitTheOpenAPIDocument(t *testing.T) {
 		{"GET", api.PathTokens, "", "TokenList"},
 		{"POST", api.PathGraphValidate, `{"nodes":[{"id":"a","type":"Conv9d"}],"edges":[]}`, "ValidateReply"},
 		{"GET", api.PathDBCheck, "", "DBCheck"},
+		{"GET", api.PathActions, "", "ActionList"},
 		{"POST", api.PathRuns, `{"options":{` + command + `}}`, "SubmitReply"},
 		{"POST", api.PathRunsBulk, `{"runs":[{"options":{` + command + `}}]}`, "BulkReply"},
 		{"POST", "/api/runs/" + held + "/release", "", "RunState"},

@@ -21,10 +21,10 @@ func (s *Server) policyRoutes() []route {
 	return []route{
 		{
 			method: "PUT", path: api.PathWorkerDevice, role: api.RoleAdmin, doc: "Change how many runs a device takes, whether they share it by memory, and whom it is closed to",
-			request: api.DevicePolicyChange{}, response: api.DevicePolicy{}, call: s.setDevice,
+			request: api.DevicePolicyChange{}, response: api.DevicePolicy{}, act: act{"set", "device"}, call: s.setDevice,
 		},
-		{method: "POST", path: api.PathQueueHold, role: api.RoleAdmin, doc: "Keep the runs of a queue key from starting", request: api.QueueHoldRequest{}, response: api.QueueHold{}, call: s.holdQueue},
-		{method: "POST", path: api.PathQueueRelease, role: api.RoleAdmin, doc: "Let the runs of a queue key go", request: api.QueueHoldRequest{}, response: api.QueueHold{}, call: s.releaseQueue},
+		{method: "POST", path: api.PathQueueHold, role: api.RoleAdmin, doc: "Keep the runs of a queue key from starting", request: api.QueueHoldRequest{}, response: api.QueueHold{}, act: act{"hold", "queue"}, call: s.holdQueue},
+		{method: "POST", path: api.PathQueueRelease, role: api.RoleAdmin, doc: "Let the runs of a queue key go", request: api.QueueHoldRequest{}, response: api.QueueHold{}, act: act{"release", "queue"}, call: s.releaseQueue},
 	}
 }
 

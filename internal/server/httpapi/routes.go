@@ -11,11 +11,11 @@ import (
 
 // routes is the whole REST API.
 func (s *Server) routes() []route {
-	return slices.Concat(s.codeRoutes(), s.workerRoutes(), s.tokenRoutes(), s.policyRoutes(), s.tunnelRoutes(), s.sweepRoutes(), s.studyRoutes(), s.provenanceRoutes(), []route{
+	return slices.Concat(s.actionRoutes(), s.codeRoutes(), s.workerRoutes(), s.tokenRoutes(), s.policyRoutes(), s.tunnelRoutes(), s.sweepRoutes(), s.studyRoutes(), s.provenanceRoutes(), []route{
 		{method: "GET", path: api.PathHealth, doc: "Whether the control plane is well", response: api.Health{}, call: s.health},
 		{method: "GET", path: api.PathStatus, doc: "The control plane, its devices and counts", response: api.ServerStatus{}, call: s.status},
 		{method: "GET", path: api.PathOpenAPI, doc: "This document", serve: s.openapi},
-		{method: "POST", path: api.PathShutdown, role: api.RoleAdmin, doc: "Stop the control plane; runs go on", request: api.ShutdownRequest{}, response: api.ShutdownReply{}, call: s.shutdown},
+		{method: "POST", path: api.PathShutdown, role: api.RoleAdmin, doc: "Stop the control plane; runs go on", request: api.ShutdownRequest{}, response: api.ShutdownReply{}, act: act{"stop", "server"}, call: s.shutdown},
 		{
 			method: "GET", path: api.PathRuns, doc: "Runs, newest first", response: api.RunList{}, call: s.listRuns,
 			params: []param{
@@ -26,10 +26,10 @@ func (s *Server) routes() []route {
 				{"offset", "integer", "how many to skip", false},
 			},
 		},
-		{method: "POST", path: api.PathRuns, doc: "Submit a run", request: api.SubmitRequest{}, response: api.SubmitReply{}, call: s.submit},
-		{method: "POST", path: api.PathRunsBulk, doc: "Submit up to 1,000 runs, all or none", request: api.BulkRequest{}, response: api.BulkReply{}, call: s.submitBulk},
+		{method: "POST", path: api.PathRuns, doc: "Submit a run", request: api.SubmitRequest{}, response: api.SubmitReply{}, act: act{"submit", "run"}, call: s.submit},
+		{method: "POST", path: api.PathRunsBulk, doc: "Submit up to 1,000 runs, all or none", request: api.BulkRequest{}, response: api.BulkReply{}, act: act{"submit", "run"}, call: s.submitBulk},
 		{method: "GET", path: api.PathRun, doc: "One run; the id may be any unique prefix", response: api.Run{}, call: s.showRun},
-		{method: "DELETE", path: api.PathRun, doc: "Remove an ended run with all that is recorded of it", status: http.StatusOK, response: api.RunState{}, call: s.deleteRun},
+		{method: "DELETE", path: api.PathRun, doc: "Remove an ended run with all that is recorded of it", status: http.StatusOK, response: api.RunState{}, act: act{"remove", "run"}, call: s.deleteRun},
 		{method: "GET", path: api.PathRunGraph, doc: "The graph that was submitted", serve: s.runGraph},
 		{
 			method: "GET", path: api.PathRunEvents, doc: "Events after a cursor, as a long poll when wait is given", response: api.Events{}, call: s.events,
@@ -56,12 +56,12 @@ func (s *Server) routes() []route {
 			},
 		},
 		{method: "GET", path: api.PathRunLogIndex, doc: "When which part of the console output was written", response: api.LogIndex{}, call: s.runLogIndex},
-		{method: "POST", path: api.PathRunCancel, doc: "Ask a run to stop", request: api.CancelRequest{}, response: api.CancelReply{}, call: s.cancelRun},
-		{method: "POST", path: api.PathRunHold, doc: "Keep a waiting run from starting", response: api.RunState{}, call: s.holdRun},
-		{method: "POST", path: api.PathRunRelease, doc: "Let a held run queue again", response: api.RunState{}, call: s.releaseRun},
-		{method: "POST", path: api.PathRunPin, doc: "Keep a run's logs and outputs from being pruned", response: api.RunState{}, call: s.pinRun},
-		{method: "DELETE", path: api.PathRunPin, doc: "Let them be pruned again", response: api.RunState{}, call: s.unpinRun},
-		{method: "POST", path: api.PathRunRerun, doc: "Submit a copy of a run", request: api.RerunRequest{}, response: api.SubmitReply{}, call: s.rerun},
+		{method: "POST", path: api.PathRunCancel, doc: "Ask a run to stop", request: api.CancelRequest{}, response: api.CancelReply{}, act: act{"cancel", "run"}, call: s.cancelRun},
+		{method: "POST", path: api.PathRunHold, doc: "Keep a waiting run from starting", response: api.RunState{}, act: act{"hold", "run"}, call: s.holdRun},
+		{method: "POST", path: api.PathRunRelease, doc: "Let a held run queue again", response: api.RunState{}, act: act{"release", "run"}, call: s.releaseRun},
+		{method: "POST", path: api.PathRunPin, doc: "Keep a run's logs and outputs from being pruned", response: api.RunState{}, act: act{"pin", "run"}, call: s.pinRun},
+		{method: "DELETE", path: api.PathRunPin, doc: "Let them be pruned again", response: api.RunState{}, act: act{"unpin", "run"}, call: s.unpinRun},
+		{method: "POST", path: api.PathRunRerun, doc: "Submit a copy of a run", request: api.RerunRequest{}, response: api.SubmitReply{}, act: act{"rerun", "run"}, call: s.rerun},
 		{method: "GET", path: api.PathQueue, doc: "Every queue key with its order and reasons", response: api.Queue{}, call: s.queue},
 		{method: "POST", path: api.PathGraphValidate, reads: true, doc: "All findings of a graph", response: api.ValidateReply{}, call: s.validateGraph},
 		{method: "GET", path: api.PathGraphContract, doc: "What a stored graph takes and gives", response: api.ContractReply{}, call: s.graphContract},
@@ -69,7 +69,7 @@ func (s *Server) routes() []route {
 		{method: "GET", path: api.PathNodes, doc: "The node types", response: []catalog.Definition{}, call: s.nodes},
 		{method: "GET", path: api.PathPresets, doc: "The presets", response: []catalog.Preset{}, call: s.presets},
 		{method: "GET", path: api.PathDBCheck, doc: "Check the database", response: api.DBCheck{}, call: s.dbCheck},
-		{method: "POST", path: api.PathDBBackup, role: api.RoleAdmin, doc: "Copy the database to a file on the server's machine", request: api.BackupRequest{}, response: api.BackupReply{}, call: s.dbBackup},
+		{method: "POST", path: api.PathDBBackup, role: api.RoleAdmin, doc: "Copy the database to a file on the server's machine", request: api.BackupRequest{}, response: api.BackupReply{}, act: act{"backup", "database"}, call: s.dbBackup},
 	})
 }
 

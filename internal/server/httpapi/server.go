@@ -135,7 +135,10 @@ type route struct {
 	reads bool
 	// role is what the caller's token must allow; without one it goes by the
 	// method.
-	role   api.Role
+	role api.Role
+	// act is what the route does to what; what succeeds goes into the log of
+	// actions.
+	act    act
 	doc    string
 	status int
 	// auth decides in place of the ordinary rules.
@@ -178,6 +181,10 @@ func (s *Server) handler(rt route) http.Handler {
 		if err != nil {
 			s.fail(w, r, err)
 			return
+		}
+		if rt.act.verb != "" {
+			object, detail := changed(r, body)
+			s.note(r.Context(), s.origin(r, givenToken(r)), rt.act, object, detail)
 		}
 		status := rt.status
 		if status == 0 {

@@ -22,10 +22,10 @@ func (s *Server) studyRoutes() []route {
 	}
 	return []route{
 		{method: "GET", path: api.PathStudies, doc: "Studies, newest first", response: api.StudyList{}, params: page(), call: s.listStudies},
-		{method: "POST", path: api.PathStudies, doc: "Queue a study, all of its repetitions or none", status: http.StatusCreated, request: api.StudyRequest{}, response: api.StudyReply{}, call: s.createStudy},
+		{method: "POST", path: api.PathStudies, doc: "Queue a study, all of its repetitions or none", status: http.StatusCreated, request: api.StudyRequest{}, response: api.StudyReply{}, act: act{"submit", "study"}, call: s.createStudy},
 		{method: "GET", path: api.PathStudy, doc: "One study with its repetitions", response: api.Study{}, call: s.showStudy},
-		{method: "POST", path: api.PathStudyCancel, doc: "Stop a study and its attempts", response: api.Study{}, call: s.cancelStudy},
-		{method: "POST", path: api.PathStudyResume, doc: "Start the unscored repetitions over", request: api.StudyResumeRequest{}, response: api.Study{}, call: s.resumeStudy},
+		{method: "POST", path: api.PathStudyCancel, doc: "Stop a study and its attempts", response: api.Study{}, act: act{"cancel", "study"}, call: s.cancelStudy},
+		{method: "POST", path: api.PathStudyResume, doc: "Start the unscored repetitions over", request: api.StudyResumeRequest{}, response: api.Study{}, act: act{"resume", "study"}, call: s.resumeStudy},
 	}
 }
 

@@ -30,13 +30,13 @@ func (s *Server) sweepRoutes() []route {
 	}
 	return []route{
 		{method: "GET", path: api.PathSweeps, doc: "Sweeps, newest first", response: api.SweepList{}, params: page(), call: s.listSweeps},
-		{method: "POST", path: api.PathSweeps, doc: "Queue a sweep, all of its variants or none", status: http.StatusCreated, request: api.SweepRequest{}, response: api.SweepReply{}, call: s.createSweep},
+		{method: "POST", path: api.PathSweeps, doc: "Queue a sweep, all of its variants or none", status: http.StatusCreated, request: api.SweepRequest{}, response: api.SweepReply{}, act: act{"submit", "sweep"}, call: s.createSweep},
 		{
 			method: "GET", path: api.PathSweep, doc: "One sweep with its variants by rank, as JSON or CSV", response: api.Sweep{}, serve: s.showSweep,
 			params: []param{{"format", "string", "json or csv", false}},
 		},
-		{method: "POST", path: api.PathSweepCancel, doc: "Ask the variants to stop that have not ended", response: api.SweepCancelReply{}, call: s.cancelSweep},
-		{method: "POST", path: api.PathSweepRerun, doc: "Queue the variants again that failed, were stopped or are missing", response: api.SweepRerunReply{}, call: s.rerunSweep},
+		{method: "POST", path: api.PathSweepCancel, doc: "Ask the variants to stop that have not ended", response: api.SweepCancelReply{}, act: act{"cancel", "sweep"}, call: s.cancelSweep},
+		{method: "POST", path: api.PathSweepRerun, doc: "Queue the variants again that failed, were stopped or are missing", response: api.SweepRerunReply{}, act: act{"rerun", "sweep"}, call: s.rerunSweep},
 	}
 }
 

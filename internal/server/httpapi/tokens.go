@@ -22,8 +22,8 @@ func (s *Server) tokenRoutes() []route {
 	}
 	return []route{
 		{method: "GET", path: api.PathTokens, role: api.RoleAdmin, doc: "Users' tokens, by name and without their secrets", response: api.TokenList{}, call: s.listTokens},
-		{method: "POST", path: api.PathTokens, role: api.RoleAdmin, doc: "Make a token for a user", request: api.TokenRequest{}, response: api.TokenReply{}, call: s.addToken},
-		{method: "DELETE", path: api.PathToken, role: api.RoleAdmin, doc: "Revoke a user's token", response: api.TokenList{}, call: s.removeToken},
+		{method: "POST", path: api.PathTokens, role: api.RoleAdmin, doc: "Make a token for a user", request: api.TokenRequest{}, response: api.TokenReply{}, act: act{"add", "token"}, call: s.addToken},
+		{method: "DELETE", path: api.PathToken, role: api.RoleAdmin, doc: "Revoke a user's token", response: api.TokenList{}, act: act{"remove", "token"}, call: s.removeToken},
 	}
 }
 

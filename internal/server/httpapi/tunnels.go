@@ -23,8 +23,8 @@ func (s *Server) tunnelRoutes() []route {
 	}
 	return []route{
 		{method: "GET", path: api.PathTunnels, doc: "The ways to workers through ssh, by worker", response: api.TunnelList{}, call: s.listTunnels},
-		{method: "POST", path: api.PathTunnels, role: api.RoleAdmin, doc: "Open the tunnel of a worker, and keep it open", request: api.TunnelRequest{}, response: api.Tunnel{}, call: s.openTunnel},
-		{method: "DELETE", path: api.PathTunnel, role: api.RoleAdmin, doc: "Close the tunnel of a worker for good", response: api.TunnelList{}, call: s.removeTunnel},
+		{method: "POST", path: api.PathTunnels, role: api.RoleAdmin, doc: "Open the tunnel of a worker, and keep it open", request: api.TunnelRequest{}, response: api.Tunnel{}, act: act{"open", "tunnel"}, call: s.openTunnel},
+		{method: "DELETE", path: api.PathTunnel, role: api.RoleAdmin, doc: "Close the tunnel of a worker for good", response: api.TunnelList{}, act: act{"remove", "tunnel"}, call: s.removeTunnel},
 	}
 }
 

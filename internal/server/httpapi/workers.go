@@ -37,14 +37,14 @@ func (s *Server) workerRoutes() []route {
 	return []route{
 		{method: "GET", path: api.PathWorkers, doc: "The workers, by name", response: api.WorkerList{}, call: s.listWorkers},
 		{method: "GET", path: api.PathWorker, doc: "One worker", response: api.Worker{}, call: s.showWorker},
-		{method: "DELETE", path: api.PathWorker, role: api.RoleAdmin, doc: "Forget a worker; its runs end", response: api.WorkerList{}, call: s.removeWorker},
-		{method: "POST", path: api.PathWorkerDrain, role: api.RoleAdmin, doc: "Keep new runs from a worker", response: api.Worker{}, call: s.drainWorker(true)},
-		{method: "POST", path: api.PathWorkerUndrain, role: api.RoleAdmin, doc: "Let a worker take runs again", response: api.Worker{}, call: s.drainWorker(false)},
-		{method: "POST", path: api.PathWorkerRekey, role: api.RoleAdmin, doc: "Take a worker's token away and make one that enrolls it again", response: api.EnrollmentReply{}, call: s.rekeyWorker},
-		{method: "POST", path: api.PathWorkerEnrollments, role: api.RoleAdmin, doc: "Make a one-time token for a new worker", request: api.EnrollmentRequest{}, response: api.EnrollmentReply{}, call: s.newEnrollment},
+		{method: "DELETE", path: api.PathWorker, role: api.RoleAdmin, doc: "Forget a worker; its runs end", response: api.WorkerList{}, act: act{"remove", "worker"}, call: s.removeWorker},
+		{method: "POST", path: api.PathWorkerDrain, role: api.RoleAdmin, doc: "Keep new runs from a worker", response: api.Worker{}, act: act{"drain", "worker"}, call: s.drainWorker(true)},
+		{method: "POST", path: api.PathWorkerUndrain, role: api.RoleAdmin, doc: "Let a worker take runs again", response: api.Worker{}, act: act{"undrain", "worker"}, call: s.drainWorker(false)},
+		{method: "POST", path: api.PathWorkerRekey, role: api.RoleAdmin, doc: "Take a worker's token away and make one that enrolls it again", response: api.EnrollmentReply{}, act: act{"rekey", "worker"}, call: s.rekeyWorker},
+		{method: "POST", path: api.PathWorkerEnrollments, role: api.RoleAdmin, doc: "Make a one-time token for a new worker", request: api.EnrollmentRequest{}, response: api.EnrollmentReply{}, act: act{"add", "worker"}, call: s.newEnrollment},
 		{
 			method: "POST", path: api.PathWorkerEnroll, auth: s.fromNoPage, bodyCap: enrollBody,
-			doc: "Exchange a one-time token for a worker's own", request: api.EnrollRequest{}, response: api.EnrollReply{}, call: s.enrollWorker,
+			doc: "Exchange a one-time token for a worker's own", request: api.EnrollRequest{}, response: api.EnrollReply{}, act: act{"enroll", "worker"}, call: s.enrollWorker,
 		},
 	}
 }

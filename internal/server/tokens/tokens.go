@@ -102,6 +102,9 @@ func (k *Keeper) Add(ctx context.Context, req api.TokenRequest) (api.TokenReply,
 	if !req.Role.Allows(api.RoleRead) {
 		return api.TokenReply{}, api.Errorf(api.Invalid, "role %.40q is unknown; use %s, %s or %s", req.Role, api.RoleRead, api.RoleSubmit, api.RoleAdmin)
 	}
+	if req.Name == api.LocalUser {
+		return api.TokenReply{}, api.Errorf(api.Invalid, "name %q stands for the control plane's own token in the log of actions; take another one", req.Name)
+	}
 	secret := token.New()
 	t := store.Token{Name: req.Name, Hash: token.Hash(secret), Role: string(req.Role), CreatedAt: time.Now().UTC()}
 	err := k.store.AddToken(ctx, t)
