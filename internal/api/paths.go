@@ -5,6 +5,7 @@ const (
 	PathHealth         = "/api/health"
 	PathStatus         = "/api/status"
 	PathOpenAPI        = "/api/openapi.json"
+	PathMeasures       = "/metrics" // for Prometheus
 	PathRuns           = "/api/runs"
 	PathRunsBulk       = "/api/runs/bulk"
 	PathRun            = "/api/runs/{id}"

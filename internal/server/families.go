@@ -19,7 +19,10 @@ func (s *server) composeFamilies() {
 }
 
 // runEnded has the studies looked at, which may go on now.
-func (s *server) runEnded(run.Row) { s.studies.Nudge() }
+func (s *server) runEnded(row run.Row) {
+	s.outcomes.add(row)
+	s.studies.Nudge()
+}
 
 // harvest lets sweeps and studies keep how runs ended that are to be removed.
 func (s *server) harvest(ctx context.Context, ids []string) error {

@@ -101,6 +101,7 @@ type server struct {
 	tunnels  *tunnels.Keeper
 	api      *httpapi.Server
 	hub      feed.Hub
+	outcomes outcomes
 
 	stopOnce   sync.Once
 	stopping   chan struct{}
@@ -158,7 +159,7 @@ func Run(ctx context.Context, cfg Config) error {
 	s.composeTunnels(folder)
 	s.api = httpapi.New(httpapi.Config{
 		Runs: s.runs, Host: s, Store: s.store, Feed: &s.hub, Workers: s.workers, Tokens: s.tokens, Policies: s.policies, Files: s.files,
-		Sweeps: s.sweeps, Studies: s.studies, Tunnels: s.tunnels,
+		Sweeps: s.sweeps, Studies: s.studies, Tunnels: s.tunnels, Outcomes: s.outcomes.counts,
 		Peers: peers{roster: s.workers, ledger: s.store, files: s.files}, TokenHash: token.Hash(secret),
 		AllowedHosts: answersTo(cfg.AllowedHosts, listener.Addr()), Listen: listener.Addr().String(),
 		BodyCap: cfg.BodyCap, ResponseCap: cfg.ResponseCap, Logger: s.log,

@@ -153,6 +153,9 @@ func prepare(c Change) (prepared, error) {
 	return p, nil
 }
 
+// records counts what a change adds to its run's logs.
+func (p *prepared) records() int { return len(p.Events) + len(p.Metrics) + len(p.Artifacts) }
+
 func (p *prepared) prepareInsert() error {
 	r := p.Insert
 	if r.ID == "" || p.RunID != "" && p.RunID != r.ID {

@@ -43,6 +43,7 @@ type Store struct {
 	writerDone chan struct{}
 	artifactID atomic.Int64
 	health     atomic.Pointer[failure]
+	load       load
 
 	// mu guards active and the finals of the logs in it.
 	mu     sync.RWMutex
@@ -137,6 +138,7 @@ func (s *Store) Apply(ctx context.Context, changes ...Change) ([]Result, error) 
 		}
 		all[i] = p
 		c.rows += p.rows
+		c.records += p.records()
 		c.bytes += p.bytes
 		c.alone = c.alone || p.failsAlone()
 	}

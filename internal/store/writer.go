@@ -33,6 +33,8 @@ type call struct {
 	// alone calls run in a savepoint, since they may fail alone.
 	alone       bool
 	rows, bytes int
+	// records are for counting alone.
+	records int
 
 	state atomic.Int32
 	err   error
@@ -170,6 +172,13 @@ func (w *writer) commit(calls []*call) {
 			w.store.publish(b.logs)
 			w.sweeps = append(w.sweeps, b.swept...)
 			w.recovered()
+			records := 0
+			for i, c := range calls {
+				if b.errs[i] == nil {
+					records += c.records
+				}
+			}
+			w.store.load.committed(time.Since(start), records)
 			for i, c := range calls {
 				c.finish(b.errs[i])
 			}

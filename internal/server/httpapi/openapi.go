@@ -81,7 +81,7 @@ func (s *Server) document() (map[string]any, error) {
 
 func operationID(rt route) string {
 	name := strings.NewReplacer("/api/", "", "{", "", "}", "", "/", "-", ".", "-").Replace(rt.path)
-	return strings.ToLower(rt.method) + "-" + name
+	return strings.ToLower(rt.method) + "-" + strings.TrimPrefix(name, "-")
 }
 
 func parameters(rt route) []any {

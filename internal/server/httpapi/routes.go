@@ -14,6 +14,7 @@ func (s *Server) routes() []route {
 	return slices.Concat(s.actionRoutes(), s.codeRoutes(), s.workerRoutes(), s.tokenRoutes(), s.policyRoutes(), s.tunnelRoutes(), s.sweepRoutes(), s.studyRoutes(), s.provenanceRoutes(), []route{
 		{method: "GET", path: api.PathHealth, doc: "Whether the control plane is well", response: api.Health{}, call: s.health},
 		{method: "GET", path: api.PathStatus, doc: "The control plane, its devices and counts", response: api.ServerStatus{}, call: s.status},
+		{method: "GET", path: api.PathMeasures, doc: "Control plane, queue, devices and runs, as text for Prometheus", serve: s.measures},
 		{method: "GET", path: api.PathOpenAPI, doc: "This document", serve: s.openapi},
 		{method: "POST", path: api.PathShutdown, role: api.RoleAdmin, doc: "Stop the control plane; runs go on", request: api.ShutdownRequest{}, response: api.ShutdownReply{}, act: act{"stop", "server"}, call: s.shutdown},
 		{

@@ -47,7 +47,7 @@ type Host interface {
 }
 
 // Config is what the API is made of. All fields but Workers, Tokens, Policies,
-// Sweeps, Studies, Files, Peers, Tunnels and Logger are required.
+// Sweeps, Studies, Files, Peers, Tunnels, Outcomes and Logger are required.
 type Config struct {
 	Runs  Runs
 	Host  Host
@@ -67,6 +67,8 @@ type Config struct {
 	Peers Peers
 	// Tunnels keeps the ways to workers through ssh; nil keeps none.
 	Tunnels Tunnels
+	// Outcomes counts the runs that ended since the start; nil counts none.
+	Outcomes func() map[Outcome]uint64
 	// TokenHash is the hash of the session token that writes need.
 	TokenHash string
 	// AllowedHosts are names beyond loopback that requests may be addressed to.

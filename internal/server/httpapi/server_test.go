@@ -70,12 +70,28 @@ type site struct {
 
 	catalog *catalog.Catalog
 	pinned  string
-	peers   *peers
+	devices []api.Device
+	// outcomes are by status and class.
+	outcomes map[[2]string]uint64
+	peers    *peers
 }
 
 func (w *site) Info() api.ServerInfo { return api.ServerInfo{Version: "test", BootID: "b"} }
 func (w *site) Status(context.Context) api.ServerStatus {
-	return api.ServerStatus{Devices: []api.Device{}, Problems: []api.Problem{}}
+	return api.ServerStatus{Devices: append([]api.Device{}, w.devices...), Problems: []api.Problem{}}
+}
+func (w *site) ended() map[httpapi.Outcome]uint64 {
+	out := map[httpapi.Outcome]uint64{}
+	for k, n := range w.outcomes {
+		out[httpapi.Outcome{Status: run.Status(k[0]), Class: run.EndClass(k[1])}] = n
+	}
+	return out
+}
+
+// card is one with two slots that says nothing of its temperature.
+func (w *site) card() api.Device {
+	mib, watts := int64(1), 70.5
+	return api.Device{Device: device.Device{Device: "cuda:0", Kind: "cuda", Name: "T", MemoryTotalMiB: &mib, PowerW: &watts}, Slots: api.Slots{Cap: 2, Used: 1}, Runs: []string{}}
 }
 func (w *site) Problems(context.Context) []api.Problem   { return []api.Problem{} }
 func (w *site) Catalog(context.Context) *catalog.Catalog { return w.catalog }
@@ -133,7 +149,7 @@ func newSiteWith(t *testing.T, tunnels httpapi.Tunnels) *site {
 	swept := sweeps.New(sweeps.Config{Submitter: svc, Ledger: st, Runs: st, Catalog: w.Catalog, Limits: sweep.Limits{Runs: 32, Params: 4, Domain: 32}})
 	studied := studies.New(studies.Config{Submitter: svc, Ledger: st, Runs: st, Sweeps: swept, Catalog: w.Catalog})
 	w.api = httpapi.New(httpapi.Config{
-		Sweeps: swept, Studies: studied,
+		Sweeps: swept, Studies: studied, Outcomes: w.ended,
 		Tunnels: tunnels, Files: keeper, Peers: w.peers, Workers: registry, Tokens: users,
 		Runs: svc, Host: w, Store: st, Feed: hub, TokenHash: token.Hash(secret), AllowedHosts: []string{"lab.example"},
 		Listen: "127.0.0.1:8000", BodyCap: 1 << 20, ResponseCap: 1 << 20,
