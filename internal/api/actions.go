@@ -17,7 +17,7 @@ type Action struct {
 	From string `json:"from"`
 	Verb string `json:"verb"`
 	// Kind says what was changed: run, queue, worker, device, tunnel, token, sweep,
-	// study, graph, database or server; ID which one.
+	// study, graph, hook, database or server; ID which one.
 	Kind   string `json:"kind"`
 	ID     string `json:"id"`
 	Detail string `json:"detail"`

@@ -12,6 +12,7 @@ import (
 	"cdui/internal/cli/doctor"
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/graphcmd"
+	"cdui/internal/cli/hookscmd"
 	"cdui/internal/cli/runcmd"
 	"cdui/internal/cli/runscmd"
 	"cdui/internal/cli/serverctl"
@@ -82,7 +83,7 @@ cdui itself stops a training.`,
 	add(groupGraphs, graphcmd.NewValidate(e, graphDeps, nil), graphcmd.NewNodes(e, graphDeps, nil), graphcmd.NewPresets(e, graphDeps, nil))
 	add(groupServer, serverctl.NewStart(e, serverctl.Deps{Serve: serverctl.Serve}, nil), serverctl.NewStop(e, nil), serverctl.NewStatus(e),
 		doctor.New(e, doctor.Checks(e)), tokenscmd.New(e, tokenscmd.Deps{Client: newClient}),
-		actionscmd.New(e, actionscmd.Deps{Client: newClient}), newDB(e), newConfig(e))
+		actionscmd.New(e, actionscmd.Deps{Client: newClient}), hookscmd.New(e, hookscmd.Deps{Client: newClient}), newDB(e), newConfig(e))
 	add(groupWork, agentcmd.New(e, agentcmd.Real(), sshcmd.New(e, sshcmd.Deps{Client: newClient}, nil)), workerscmd.New(e, workerscmd.Deps{Client: newClient}))
 	add(groupMore, demo.New(e, demo.Deps{Serve: serverctl.Serve, Run: runDeps, Probe: pyruntime.Probe}, nil), newCompletion(e), newMan(e))
 	root.SetHelpCommandGroupID(groupMore)

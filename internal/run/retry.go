@@ -128,3 +128,13 @@ func Estimate(peaks []Peak) (gib float64, raised bool) {
 	}
 	return math.Ceil(most/estimateStep) * estimateStep / 1024, raised
 }
+
+// Pausing tells whether a repetition's pause is not over at now, and if so why
+// it waits and until when.
+func (r Row) Pausing(now time.Time) (Reason, time.Time, bool) {
+	again := r.Options.Retry
+	if again == nil || again.NotBefore == nil || !now.Before(*again.NotBefore) {
+		return Reason{}, time.Time{}, false
+	}
+	return Backoff(r.RetryOf, again.Number, again.Limit, *again.NotBefore), *again.NotBefore, true
+}

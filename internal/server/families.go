@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"cdui/internal/run"
+	"cdui/internal/server/hooks"
 	"cdui/internal/server/studies"
 	"cdui/internal/server/sweeps"
 )
@@ -21,6 +22,7 @@ func (s *server) composeFamilies() {
 // runEnded has the studies looked at, which may go on now.
 func (s *server) runEnded(row run.Row) {
 	s.outcomes.add(row)
+	s.hooks.Emit(hooks.Ended(row))
 	s.studies.Nudge()
 }
 

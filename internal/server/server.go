@@ -24,6 +24,7 @@ import (
 	"cdui/internal/server/catalogs"
 	"cdui/internal/server/feed"
 	"cdui/internal/server/files"
+	"cdui/internal/server/hooks"
 	"cdui/internal/server/httpapi"
 	"cdui/internal/server/local"
 	"cdui/internal/server/policies"
@@ -102,6 +103,7 @@ type server struct {
 	api      *httpapi.Server
 	hub      feed.Hub
 	outcomes outcomes
+	hooks    *hooks.Keeper
 
 	stopOnce   sync.Once
 	stopping   chan struct{}
@@ -156,10 +158,11 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer s.host.Close()
+	defer s.hooks.Close()
 	s.composeTunnels(folder)
 	s.api = httpapi.New(httpapi.Config{
 		Runs: s.runs, Host: s, Store: s.store, Feed: &s.hub, Workers: s.workers, Tokens: s.tokens, Policies: s.policies, Files: s.files,
-		Sweeps: s.sweeps, Studies: s.studies, Tunnels: s.tunnels, Outcomes: s.outcomes.counts,
+		Sweeps: s.sweeps, Studies: s.studies, Tunnels: s.tunnels, Outcomes: s.outcomes.counts, Hooks: s.hooks,
 		Peers: peers{roster: s.workers, ledger: s.store, files: s.files}, TokenHash: token.Hash(secret),
 		AllowedHosts: answersTo(cfg.AllowedHosts, listener.Addr()), Listen: listener.Addr().String(),
 		BodyCap: cfg.BodyCap, ResponseCap: cfg.ResponseCap, Logger: s.log,
@@ -203,9 +206,10 @@ func (s *server) compose(ctx context.Context, folder *folder, tokenHash, url str
 	})
 	s.runs = runs.New(runs.Config{
 		Store: s.store, Executor: s.exec, Workers: s.workers, Limits: s.cfg.Limits, Devices: s.inventory, Catalog: s.Catalog, PayloadCap: s.cfg.PayloadCap,
-		Grace: s.cfg.Grace, Interactive: s.cfg.Interactive, Notify: s.hub.Notify, Ended: s.runEnded, Logger: s.log,
+		Grace: s.cfg.Grace, Interactive: s.cfg.Interactive, Notify: s.hub.Notify, Started: s.runStarted, Ended: s.runEnded, Logger: s.log,
 	})
 	s.policies = policies.New(s.store, s.runs.Board())
+	s.composeHooks()
 	s.composeFamilies()
 	return nil
 }
@@ -233,6 +237,7 @@ func (s *server) serve(ctx context.Context, folder *folder, listener net.Listene
 	wg.Go(func() { s.stock.Run(background) })
 	wg.Go(func() { s.studies.Drive(background) })
 	wg.Go(func() { s.watchCatalog(background) })
+	wg.Go(func() { s.watchAlarms(background) })
 	wg.Go(func() { s.cards.watch(background, s.runs.DevicesChanged) })
 	wg.Go(func() { s.prune(background, folder) })
 
@@ -280,6 +285,9 @@ func (s *server) serve(ctx context.Context, folder *folder, listener net.Listene
 // load takes over what an earlier process left, each part before those that act
 // on it.
 func (s *server) load(ctx context.Context) error {
+	if err := s.hooks.Load(ctx); err != nil {
+		return err
+	}
 	if err := s.policies.Load(ctx); err != nil {
 		return err
 	}

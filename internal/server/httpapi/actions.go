@@ -127,6 +127,8 @@ func changed(r *http.Request, reply any) (object, detail string) {
 		return v.Name, "role " + string(v.Role)
 	case api.Tunnel:
 		return v.Worker, ""
+	case api.Hook:
+		return v.Name, fmt.Sprint("on ", v.On)
 	case api.BackupReply:
 		return v.Path, ""
 	case api.ShutdownReply:

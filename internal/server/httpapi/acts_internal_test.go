@@ -16,7 +16,7 @@ func TestEveryChangingRouteSaysWhatItDoes(t *testing.T) {
 		"POST " + api.PathRunArtifactUpload: true, "PUT " + api.PathRunLog: true,
 		"POST " + api.PathGraphRun: true,
 	}
-	s := New(Config{Workers: noWorkers{}, Tokens: noTokens{}, Policies: noPolicies{}, Sweeps: noSweeps{}, Studies: noStudies{}, Files: noFiles{}, Tunnels: noTunnels{}})
+	s := New(Config{Workers: noWorkers{}, Tokens: noTokens{}, Policies: noPolicies{}, Sweeps: noSweeps{}, Studies: noStudies{}, Files: noFiles{}, Tunnels: noTunnels{}, Hooks: noHooks{}})
 	for _, rt := range s.routes() {
 		name := rt.method + " " + rt.path
 		changes := rt.method != http.MethodGet && !rt.reads && !silent[name]
@@ -37,4 +37,5 @@ type (
 	noStudies  struct{ Studies }
 	noFiles    struct{ Files }
 	noTunnels  struct{ Tunnels }
+	noHooks    struct{ Hooks }
 )

@@ -11,7 +11,7 @@ import (
 
 // routes is the whole REST API.
 func (s *Server) routes() []route {
-	return slices.Concat(s.actionRoutes(), s.codeRoutes(), s.workerRoutes(), s.tokenRoutes(), s.policyRoutes(), s.tunnelRoutes(), s.sweepRoutes(), s.studyRoutes(), s.provenanceRoutes(), []route{
+	return slices.Concat(s.actionRoutes(), s.hookRoutes(), s.codeRoutes(), s.workerRoutes(), s.tokenRoutes(), s.policyRoutes(), s.tunnelRoutes(), s.sweepRoutes(), s.studyRoutes(), s.provenanceRoutes(), []route{
 		{method: "GET", path: api.PathHealth, doc: "Whether the control plane is well", response: api.Health{}, call: s.health},
 		{method: "GET", path: api.PathStatus, doc: "The control plane, its devices and counts", response: api.ServerStatus{}, call: s.status},
 		{method: "GET", path: api.PathMeasures, doc: "Control plane, queue, devices and runs, as text for Prometheus", serve: s.measures},

@@ -47,7 +47,7 @@ type Host interface {
 }
 
 // Config is what the API is made of. All fields but Workers, Tokens, Policies,
-// Sweeps, Studies, Files, Peers, Tunnels, Outcomes and Logger are required.
+// Sweeps, Studies, Files, Peers, Tunnels, Hooks, Outcomes and Logger are required.
 type Config struct {
 	Runs  Runs
 	Host  Host
@@ -67,6 +67,8 @@ type Config struct {
 	Peers Peers
 	// Tunnels keeps the ways to workers through ssh; nil keeps none.
 	Tunnels Tunnels
+	// Hooks are called when something happens; nil keeps none.
+	Hooks Hooks
 	// Outcomes counts the runs that ended since the start; nil counts none.
 	Outcomes func() map[Outcome]uint64
 	// TokenHash is the hash of the session token that writes need.

@@ -26,6 +26,7 @@ import (
 	"cdui/internal/server/execution"
 	"cdui/internal/server/feed"
 	"cdui/internal/server/files"
+	"cdui/internal/server/hooks"
 	"cdui/internal/server/httpapi"
 	"cdui/internal/server/runs"
 	"cdui/internal/server/runs/board"
@@ -58,6 +59,11 @@ func (x *idle) Adopt(context.Context, []execution.Job, execution.Sink) error { r
 func (x *idle) Cancel(context.Context, string, time.Duration, bool) error {
 	return nil
 }
+
+// carrier takes every call of a hook.
+type carrier struct{}
+
+func (carrier) Carry(context.Context, api.HookSpec, []byte) error { return nil }
 
 // site is an API over a real store and run service.
 type site struct {
@@ -148,8 +154,9 @@ func newSiteWith(t *testing.T, tunnels httpapi.Tunnels) *site {
 	}
 	swept := sweeps.New(sweeps.Config{Submitter: svc, Ledger: st, Runs: st, Catalog: w.Catalog, Limits: sweep.Limits{Runs: 32, Params: 4, Domain: 32}})
 	studied := studies.New(studies.Config{Submitter: svc, Ledger: st, Runs: st, Sweeps: swept, Catalog: w.Catalog})
+	called := hooks.New(hooks.Config{Store: st, Carrier: carrier{}})
 	w.api = httpapi.New(httpapi.Config{
-		Sweeps: swept, Studies: studied, Outcomes: w.ended,
+		Sweeps: swept, Studies: studied, Outcomes: w.ended, Hooks: called,
 		Tunnels: tunnels, Files: keeper, Peers: w.peers, Workers: registry, Tokens: users,
 		Runs: svc, Host: w, Store: st, Feed: hub, TokenHash: token.Hash(secret), AllowedHosts: []string{"lab.example"},
 		Listen: "127.0.0.1:8000", BodyCap: 1 << 20, ResponseCap: 1 << 20,
@@ -163,6 +170,7 @@ func newSiteWith(t *testing.T, tunnels httpapi.Tunnels) *site {
 		w.web.Close()
 		registry.Close()
 		svc.Close()
+		called.Close()
 		if err := st.Close(); err != nil {
 			t.Error(err)
 		}

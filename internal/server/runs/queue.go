@@ -19,7 +19,7 @@ func (s *Service) enqueue(e *entry) {
 		reason := run.AfterWaits(o.After[0].Run, o.After[0].Condition)
 		e.aside = &reason
 	default:
-		if reason, until, pauses := pausing(e.row); pauses {
+		if reason, until, pauses := e.row.Pausing(now()); pauses {
 			e.aside = &reason
 			s.wake(e, until)
 			return

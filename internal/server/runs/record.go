@@ -55,8 +55,12 @@ func (s *Service) commitRecords(ctx context.Context, e *entry, attempt int, c *j
 	if c.Progress != nil {
 		e.progress = c.Progress
 	}
+	row := e.row
 	s.mu.Unlock()
-	s.cfg.Notify(e.row.ID)
+	s.cfg.Notify(row.ID)
+	if c.Started != nil {
+		s.cfg.Started(row)
+	}
 	return nil
 }
 
@@ -135,12 +139,16 @@ func (s *Service) endWith(ctx context.Context, e *entry, attempt int, f protocol
 		next = nil
 	}
 	s.mu.Lock()
+	begun := e.row
 	e.row.Status, e.row.Error, e.row.EndClass, e.row.FinishedAt, e.row.Facts = status, f.Error, class, &ts, facts
 	e.row.FingerprintDigest = last.DigestOn(e.row)
 	delete(s.runs, e.row.ID)
 	row := e.row
 	s.mu.Unlock()
 	s.cfg.Notify(row.ID)
+	if last.Started != nil {
+		s.cfg.Started(begun)
+	}
 	s.cfg.Ended(row)
 	if next != nil {
 		s.let(next, results[1].Seq)

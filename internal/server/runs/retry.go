@@ -35,15 +35,6 @@ func (s *Service) let(next *entry, seq int64) {
 	s.cfg.Notify(next.row.ID)
 }
 
-// pausing tells whether a repetition's pause is not over, and why it waits.
-func pausing(row run.Row) (run.Reason, time.Time, bool) {
-	r := row.Options.Retry
-	if r == nil || r.NotBefore == nil || !now().Before(*r.NotBefore) {
-		return run.Reason{}, time.Time{}, false
-	}
-	return run.Backoff(row.RetryOf, r.Number, r.Limit, *r.NotBefore), *r.NotBefore, true
-}
-
 // wake lets a run queue when its pause is over. The caller holds mu.
 func (s *Service) wake(e *entry, at time.Time) {
 	if s.closed {

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -44,8 +45,8 @@ type History interface {
 	RemovedWorkers(ctx context.Context) ([]string, error)
 }
 
-// Config is what a Service is made of. Workers, Notify, Ended and Logger may
-// be nil.
+// Config is what a Service is made of. Workers, Notify, Started, Ended and
+// Logger may be nil.
 type Config struct {
 	Store Store
 	// Executor carries out runs on the control plane's machine, Workers those
@@ -61,9 +62,10 @@ type Config struct {
 	Interactive int
 	// Notify is called after each commit that changed a run.
 	Notify func(runID string)
-	// Ended is called after a run's terminal commit.
-	Ended  func(row run.Row)
-	Logger *slog.Logger
+	// Started is called after the commit that a run's child has started, Ended
+	// after its terminal commit.
+	Started, Ended func(row run.Row)
+	Logger         *slog.Logger
 }
 
 // Service is the run service.
@@ -134,6 +136,9 @@ func New(cfg Config) *Service {
 	}
 	if cfg.Notify == nil {
 		cfg.Notify = func(string) {}
+	}
+	if cfg.Started == nil {
+		cfg.Started = func(run.Row) {}
 	}
 	if cfg.Ended == nil {
 		cfg.Ended = func(run.Row) {}
@@ -235,7 +240,7 @@ func (s *Service) adopt(row run.Row) (*entry, error) {
 	e.phase = executing
 	e.pid = journal.PID(row.Facts)
 	if e.ask != nil {
-		e.slots = scheduler.SlotsOf(machine(row), row.Devices)
+		e.slots = scheduler.SlotsOf(cmp.Or(row.WorkerID, scheduler.Local), row.Devices)
 		s.board.Adopt(row.ID, e.slots, journal.Cards(row.Facts, row.Devices), e.ask.BudgetMiB)
 	}
 	return e, nil

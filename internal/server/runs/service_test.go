@@ -109,6 +109,10 @@ type world struct {
 	away *executor
 	svc  *runs.Service
 	wrap func(runs.Store) runs.Store
+
+	mu sync.Mutex
+	// told is what the service told of starts and ends: the status of the row.
+	told []string
 }
 
 func newWorld(t *testing.T) *world {
@@ -134,9 +138,18 @@ func (w *world) start() {
 		Catalog: func(context.Context) *catalog.Catalog { return cat },
 		Store:   w.wrap(st), Executor: w.exec, Workers: w.away, Limits: scheduler.Limits{GPU: 1, CPU: 2}, PayloadCap: 1 << 17,
 		Devices: func() device.Inventory { return inv }, Grace: 30 * time.Second, Interactive: 2,
+		Started: w.tell("started "), Ended: w.tell("ended "),
 	})
 	if err := w.svc.Load(context.Background()); err != nil {
 		w.t.Fatal(err)
+	}
+}
+
+func (w *world) tell(what string) func(run.Row) {
+	return func(row run.Row) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.told = append(w.told, what+row.ID+" "+string(row.Status))
 	}
 }
 

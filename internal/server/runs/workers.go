@@ -101,14 +101,6 @@ func (s *Service) executor(worker string) execution.Executor {
 	return s.cfg.Workers
 }
 
-// machine is the scheduler's name of the machine that a row was placed on.
-func machine(row run.Row) string {
-	if row.WorkerID == "" {
-		return scheduler.Local
-	}
-	return row.WorkerID
-}
-
 // settle gives a run the place that it got. The caller holds mu.
 func (e *entry) settle(slots []scheduler.Slot) {
 	e.slots = slots

@@ -1,0 +1,214 @@
+// Package hookscmd is `cdui hooks`: commands and URLs that the control plane
+// calls when runs start and end, a worker goes or a card falls ill.
+package hookscmd
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"cdui/internal/api"
+	"cdui/internal/cli/env"
+	"cdui/internal/cli/phrase"
+	"cdui/internal/cli/text"
+	"cdui/internal/client"
+)
+
+// Deps is what the commands are given beside their surroundings.
+type Deps struct {
+	Client func() *client.Client
+}
+
+type listOptions struct{ json, quiet bool }
+
+func (o *listOptions) flags(f *pflag.FlagSet) {
+	f.BoolVar(&o.json, "json", false, "print one JSON document")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print names alone")
+}
+
+// New makes `cdui hooks`.
+func New(e *env.Env, d Deps) *cobra.Command {
+	o := &listOptions{}
+	cmd := &cobra.Command{
+		Use:   "hooks",
+		Short: "Have something called when runs end, a worker goes or a card falls ill",
+		Long: `List the commands and URLs that the control plane calls when something happens, and
+how their calls went since it started. Each gets a JSON document: a command on its
+standard input, a URL by POST.`,
+		Example: `  cdui hooks add chat --on failed,lost --url https://chat.example/cdui --token-file ~/chat.token
+  cdui hooks add mail --on failed -- /usr/local/bin/mail-me
+  cdui hooks test chat`,
+		Args: env.UnknownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd.Context(), e, d, o) },
+	}
+	o.flags(cmd.Flags())
+	cmd.AddCommand(newList(e, d), newAdd(e, d), newRemove(e, d), newTest(e, d))
+	return cmd
+}
+
+func newList(e *env.Env, d Deps) *cobra.Command {
+	o := &listOptions{}
+	cmd := &cobra.Command{
+		Use: "ls", Short: "List the hooks", Example: "  cdui hooks ls",
+		Args: env.Args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd.Context(), e, d, o) },
+	}
+	o.flags(cmd.Flags())
+	return cmd
+}
+
+func list(ctx context.Context, e *env.Env, d Deps, o *listOptions) error {
+	reply, err := d.Client().Hooks(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.json:
+		return e.JSON(reply)
+	case o.quiet:
+		for _, h := range reply.Hooks {
+			e.Print("%s", h.Name)
+		}
+		return nil
+	case len(reply.Hooks) == 0:
+		if e.OutTTY {
+			e.Say("no hooks; add one with: cdui hooks add NAME --on failed -- COMMAND")
+		}
+		return nil
+	}
+	t := &text.Table{Columns: []text.Column{
+		{Title: "NAME"}, {Title: "ON"}, {Title: "CALLS", Flex: true, Min: 12}, {Title: "TAKEN", Right: true}, {Title: "LOST", Right: true}, {Title: "LAST ERROR", Flex: true, Min: 10},
+	}}
+	for _, h := range reply.Hooks {
+		calls := h.URL
+		if len(h.Command) > 0 {
+			calls = strings.Join(h.Command, " ")
+		}
+		on := make([]string, len(h.On))
+		for i, event := range h.On {
+			on[i] = string(event)
+		}
+		t.Add(text.Text(h.Name, strings.Join(on, ","), phrase.Clean(calls), fmt.Sprint(h.Delivered), fmt.Sprint(h.GivenUp+h.Dropped), phrase.Clean(h.LastError))...)
+	}
+	return t.Write(e.Out, e.Style())
+}
+
+func newAdd(e *env.Env, d Deps) *cobra.Command {
+	var on []string
+	var url, tokenEnv, tokenFile string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "add NAME --on EVENT,... (--url URL | -- COMMAND [ARGS])",
+		Short: "Have a command or a URL called when something happens",
+		Long: `Have a command or a URL called for events: started, finished (succeeded or cancelled),
+failed, lost, worker_down, card_unhealthy.
+
+A command runs on the control plane's machine, as its user, without a shell. A URL is
+sent the token that --token-file or --token-env name, as Authorization: Bearer; the
+token is read at each call and kept nowhere else. Calls that fail are tried again,
+five times in all.`,
+		Example: `  cdui hooks add chat --on failed,lost --url https://chat.example/cdui --token-file ~/chat.token
+  cdui hooks add mail --on failed -- /usr/local/bin/mail-me`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			body := api.HookRequest{HookSpec: api.HookSpec{URL: url, TokenEnv: tokenEnv}}
+			name := args
+			if at := cmd.ArgsLenAtDash(); at >= 0 {
+				name, body.Command = args[:at], args[at:]
+			}
+			switch {
+			case len(name) != 1:
+				return env.Usagef("cdui hooks add takes one name; a command comes after --")
+			case len(on) == 0:
+				return env.Usagef("say what the hook is called for: --on %v", api.HookEvents())
+			case (url == "") == (len(body.Command) == 0):
+				return env.Usagef("say what is called: --url URL, or -- COMMAND")
+			}
+			body.Name = name[0]
+			for _, event := range on {
+				body.On = append(body.On, api.HookEvent(event))
+			}
+			if body.TokenFile = tokenFile; tokenFile != "" && !filepath.IsAbs(tokenFile) {
+				body.TokenFile = filepath.Join(e.Dir, tokenFile)
+			}
+			reply, err := d.Client().AddHook(cmd.Context(), body)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return e.JSON(reply)
+			}
+			e.Print("added %s", reply.Name)
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&on, "on", nil, "events that it is called for")
+	f.StringVar(&url, "url", "", "address that is sent a POST")
+	f.StringVar(&tokenFile, "token-file", "", "file on the control plane's machine with a token for it, mode 0600")
+	f.StringVar(&tokenEnv, "token-env", "", "variable of the control plane's environment with a token for it")
+	f.BoolVar(&asJSON, "json", false, "print the hook as one JSON document")
+	return cmd
+}
+
+func newRemove(e *env.Env, d Deps) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "rm NAME...", Short: "Forget hooks, and the calls that wait for them", Example: "  cdui hooks rm mail",
+		Args: env.Args(1, -1, "one or more names"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c := d.Client()
+			for _, name := range args {
+				if strings.TrimSpace(name) == "" {
+					return env.Usagef("a hook's name is empty; cdui hooks -q lists them")
+				}
+				if err := c.RemoveHook(cmd.Context(), name); err != nil {
+					return err
+				}
+				if !asJSON {
+					e.Print("removed %s", name)
+				}
+			}
+			if asJSON {
+				return e.JSON(map[string][]string{"removed": args})
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print their names as one JSON document")
+	return cmd
+}
+
+func newTest(e *env.Env, d Deps) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "test NAME", Short: "Call a hook once, now, and say how that went", Example: "  cdui hooks test chat",
+		Args: env.Args(1, 1, "a name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if strings.TrimSpace(args[0]) == "" {
+				return env.Usagef("a hook's name is empty; cdui hooks -q lists them")
+			}
+			reply, err := d.Client().TestHook(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				if err := e.JSON(reply); err != nil {
+					return err
+				}
+			}
+			if !reply.OK {
+				return fmt.Errorf("hook %s failed: %s", phrase.Clean(reply.Name), phrase.Clean(reply.Error))
+			}
+			if !asJSON {
+				e.Print("hook %s was taken", phrase.Clean(reply.Name))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print how it went as one JSON document")
+	return cmd
+}
