@@ -19,6 +19,8 @@ import (
 type Machines struct {
 	// Local is the control plane's own inventory.
 	Local device.Inventory
+	// Pools: one-shot workers are started when runs wait for them.
+	Pools bool
 	// Workers are all that are enrolled or have been connected, by name.
 	Workers map[string]Worker
 }
@@ -92,6 +94,8 @@ func (c *Checked) target(m Machines) error {
 	switch {
 	case ask.Pool && o.RecordOutputs:
 		return api.Errorf(api.Invalid, "one-shot workers are gone when their run has ended, and what it recorded with them; leave record_outputs out, or the pool")
+	case ask.Pool && !m.Pools:
+		return api.Errorf(api.Invalid, "this control plane starts no one-shot workers; leave the pool out")
 	case ask.Pool:
 		// Its workers are started when there are runs for them.
 	case o.Target.Worker == scheduler.Any:

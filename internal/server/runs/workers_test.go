@@ -112,6 +112,7 @@ func TestSubmitsForWorkersThatCanNeverStart(t *testing.T) {
 	refused(map[string]any{"target": map[string]any{"worker": "local", "memory_source": "estimate"}}, "memory_gib is for workers")
 	refused(map[string]any{"target": map[string]any{"worker": "box", "speed": 3}}, `unknown key "speed"; supported: worker, devices, pool, memory_gib, memory_source, wait`)
 	refused(map[string]any{"target": map[string]any{"pool": "one-shot"}, "record_outputs": true}, "one-shot workers are gone when their run has ended")
+	refused(map[string]any{"target": map[string]any{"pool": "one-shot"}}, "starts no one-shot workers")
 	eight := on("any", "cuda:0", "cuda:1", "cuda:2", "cuda:3", "cuda:4", "cuda:5", "cuda:6", "cuda:7")
 	if _, err := w.svc.Submit(context.Background(), "", slices.Repeat([]api.SubmitRequest{command(eight)}, 600)...); err == nil ||
 		!strings.Contains(err.Error(), "offers cuda:0,cuda:1,cuda:2,cuda:3,cuda:4,cuda:5,cuda:6,cuda:7") {
