@@ -152,11 +152,14 @@ func (g *Group) Kill(string) {
 	proctree.KillBelow(os.Getpid())
 }
 
-// Report gives processes in the host's numbers, as they are reported.
+// Report gives processes in the host's numbers, as they are reported. One that
+// has ended by itself since it was seen is left out.
 func (g *Group) Report(list []proctree.Process) []protocol.KilledProcess {
 	var out []protocol.KilledProcess
 	for _, p := range list[:min(len(list), MaxListed)] {
-		out = append(out, protocol.KilledProcess{PID: g.HostPID(p.PID), Name: p.Name})
+		if pid := g.HostPID(p.PID); pid > 0 {
+			out = append(out, protocol.KilledProcess{PID: pid, Name: p.Name})
+		}
 	}
 	return out
 }
