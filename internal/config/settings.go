@@ -39,6 +39,7 @@ const (
 	MaxConcurrentGPU = "RUN_QUEUE_MAX_CONCURRENT_GPU"
 	MaxConcurrentCPU = "RUN_QUEUE_MAX_CONCURRENT_CPU"
 	MaxConcurrent    = "RUN_QUEUE_MAX_CONCURRENT"
+	CUDAContext      = "EXECUTION_CUDA_CONTEXT_MIB"
 	MaxInteractive   = "RUN_INTERACTIVE_MAX_CONCURRENT"
 	MaxParallelNodes = "MAX_PARALLEL_NODES"
 	MaxSweepRuns     = "MAX_SWEEP_RUNS"
@@ -77,6 +78,7 @@ func Settings() []Setting {
 		{Name: MaxConcurrentGPU, Kind: Number, Default: "1", Doc: "runs at once on each accelerator; less than 1 acts as 1"},
 		{Name: MaxConcurrentCPU, Kind: Number, Default: "2", Doc: "runs at once on the cpu; less than 1 acts as 1"},
 		{Name: MaxConcurrent, Kind: Text, Doc: "exceptions by queue key, such as cuda:0=2,cpu=8"},
+		{Name: CUDAContext, Kind: Number, Default: "512", Min: 1, Doc: "MiB of a shared card that each run's CUDA context takes beside its memory budget"},
 		{Name: MaxInteractive, Kind: Number, Default: "2", Min: 1, Doc: "runs at once in the interactive lane"},
 		{Name: MaxParallelNodes, Kind: Number, Default: "4", Min: 1, Doc: "nodes of one graph that execute at once"},
 		{Name: MaxSweepRuns, Kind: Number, Default: "32", Min: 1, Doc: "variants of one sweep"},

@@ -7,6 +7,17 @@ import "cdui/internal/device"
 type Limits struct {
 	GPU, CPU int
 	Override map[string]int
+	// ContextMiB is what a CUDA context takes of a shared card beside a run's
+	// budget; 0 is the default.
+	ContextMiB int64
+}
+
+// Context is ContextMiB, or the default.
+func (l Limits) Context() int64 {
+	if l.ContextMiB > 0 {
+		return l.ContextMiB
+	}
+	return ContextMiB
 }
 
 // Cap gives the limit of one slot; a limit below 1 acts as 1.

@@ -19,6 +19,8 @@ import (
 type Machines struct {
 	// Local is the control plane's own inventory.
 	Local device.Inventory
+	// ContextMiB is what a CUDA context takes beside a run's budget.
+	ContextMiB int64
 	// Pools: one-shot workers are started when runs wait for them.
 	Pools bool
 	// Workers are all that are enrolled or have been connected, by name.
@@ -149,7 +151,7 @@ func (m Machines) tooLarge(ask scheduler.Ask) string {
 	if ask.BudgetMiB == 0 || ask.Pool {
 		return ""
 	}
-	need, most, where := ask.BudgetMiB+scheduler.ContextMiB, int64(0), ""
+	need, most, where := ask.BudgetMiB+m.ContextMiB, int64(0), ""
 	for _, name := range slices.Sorted(maps.Keys(m.Workers)) {
 		w := m.Workers[name]
 		if ask.Worker != scheduler.Any && ask.Worker != name {

@@ -33,6 +33,7 @@ func Serve(ctx context.Context, e *env.Env, dataDir string, vs config.Values, re
 		AllowedHosts: vs.List(config.AllowedHosts),
 		Limits: scheduler.Limits{
 			GPU: int(vs.Int(config.MaxConcurrentGPU)), CPU: int(vs.Int(config.MaxConcurrentCPU)), Override: overrides,
+			ContextMiB: vs.Int(config.CUDAContext),
 		},
 		PayloadCap:  int(vs.Int(config.PayloadCap)),
 		ResponseCap: int(vs.Int(config.ResponseCap)),

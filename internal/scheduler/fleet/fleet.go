@@ -428,7 +428,7 @@ func (f *Fleet) Release(runID string, slots []scheduler.Slot) {
 // Snapshot gives what the scheduler needs, without queues. It shares memory
 // with the fleet: use it before the fleet changes.
 func (f *Fleet) Snapshot() scheduler.Snapshot {
-	s := scheduler.Snapshot{Slots: f.slots, Cards: f.cards, Workers: make([]scheduler.Worker, 0, len(f.machines))}
+	s := scheduler.Snapshot{Slots: f.slots, Cards: f.cards, ContextMiB: f.limits.Context(), Workers: make([]scheduler.Worker, 0, len(f.machines))}
 	for _, name := range slices.Sorted(maps.Keys(f.machines)) {
 		x := f.machines[name]
 		if name == scheduler.Local {

@@ -167,6 +167,15 @@ func TestTheLedgerComesFromTheInventory(t *testing.T) {
 	}
 }
 
+// Proves MEM-02: what a CUDA context takes beside a budget is a setting.
+func TestTheContextIsASetting(t *testing.T) {
+	for limits, want := range map[int64]int64{0: 512, 300: 300} {
+		if got := fleet.New(scheduler.Limits{ContextMiB: limits}).Snapshot().ContextMiB; got != want {
+			t.Errorf("%d stands for %d MiB, want %d", limits, got, want)
+		}
+	}
+}
+
 // However machines come, change their cards and go, runs keep counting on the
 // card where they are, once, and nothing is left when they have ended.
 func TestHoldersStayWithTheirSlots(t *testing.T) {

@@ -35,6 +35,7 @@ type DeviceState struct {
 // Board is the state. See New.
 type Board struct {
 	changed func()
+	context int64
 
 	mu    sync.Mutex
 	lines *fifo.Lines
@@ -49,7 +50,7 @@ type Board struct {
 // New makes a board without machines. It calls changed when something other
 // than a run's coming and going may let a run start.
 func New(limits scheduler.Limits, changed func()) *Board {
-	return &Board{changed: changed, lines: fifo.NewLines(), fleet: fleet.New(limits), workers: map[string]submission.Worker{}, prints: map[string]string{}}
+	return &Board{changed: changed, context: limits.Context(), lines: fifo.NewLines(), fleet: fleet.New(limits), workers: map[string]submission.Worker{}, prints: map[string]string{}}
 }
 
 // SetLocal takes in the devices of the control plane's own machine.
@@ -130,7 +131,7 @@ func (b *Board) knows(name string) bool {
 func (b *Board) Machines() submission.Machines {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	m := submission.Machines{Local: b.local, Workers: make(map[string]submission.Worker, len(b.workers))}
+	m := submission.Machines{Local: b.local, ContextMiB: b.context, Workers: make(map[string]submission.Worker, len(b.workers))}
 	for name, w := range b.workers {
 		m.Workers[name] = w
 	}
