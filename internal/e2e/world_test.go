@@ -231,7 +231,8 @@ func (b *box) start(args ...string) {
 	b.online()
 }
 
-// online waits until the worker is connected.
+// online waits until the worker is connected. The agent itself must say so: after
+// a kill the control plane may still hold the line of the one before.
 func (b *box) online() {
 	b.w.t.Helper()
 	eventually(b.w.t, time.Minute, b.name+" is online", func() bool {
@@ -240,7 +241,7 @@ func (b *box) online() {
 			b.w.t.Fatalf("agent %s ended: %s", b.name, b.log.String())
 		default:
 		}
-		return b.row().State == api.WorkerOnline
+		return strings.Contains(b.log.String(), "msg=connected") && b.row().State == api.WorkerOnline
 	})
 }
 
