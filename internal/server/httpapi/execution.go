@@ -32,12 +32,10 @@ const (
 // is sent its log from a cursor on, replayed and live. Closing the socket never
 // cancels a run.
 func (s *Server) execution(w http.ResponseWriter, r *http.Request) {
-	up := websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }}
-	conn, err := up.Upgrade(w, r, nil)
-	if err != nil {
-		return // the upgrader has answered
+	conn, ok := s.upgrade(w, r)
+	if !ok {
+		return
 	}
-	s.sockets.Add(1)
 	defer s.sockets.Done()
 	defer conn.Close()
 	given := r.URL.Query().Get("token")

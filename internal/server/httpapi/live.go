@@ -44,12 +44,10 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 	if err != nil || r.URL.Query().Get("boot") != s.cfg.Host.Info().BootID {
 		cursor = -1
 	}
-	up := websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }} // permit has looked
-	conn, err := up.Upgrade(w, r, nil)
-	if err != nil {
-		return // the upgrader has answered
+	conn, ok := s.upgrade(w, r)
+	if !ok {
+		return
 	}
-	s.sockets.Add(1)
 	defer s.sockets.Done()
 	defer conn.Close()
 	l := &liveReader{server: s, conn: conn, cursor: cursor, sent: map[string]uint64{}, boot: s.cfg.Host.Info().BootID}

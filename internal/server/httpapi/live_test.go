@@ -181,3 +181,20 @@ func TestWhoMayListen(t *testing.T) {
 		}
 	}
 }
+
+// A control plane that stops opens no socket that nobody would wait for.
+func TestNoSocketIsOpenedOnceItCloses(t *testing.T) {
+	t.Parallel()
+	w := newSite(t)
+	w.api.Close()
+	for _, path := range []string{api.PathLive, api.PathExecution} {
+		conn, resp, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(w.web.URL, "http")+path, nil)
+		if err == nil {
+			_ = conn.Close()
+			t.Fatalf("%s is open", path)
+		}
+		if resp == nil || resp.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%s: %v, %v", path, resp, err)
+		}
+	}
+}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gorilla/websocket"
+
 	"cdui/internal/api"
 	"cdui/internal/catalog"
 	"cdui/internal/run"
@@ -88,8 +90,11 @@ type Server struct {
 	log  *slog.Logger
 	mux  *http.ServeMux
 	done chan struct{}
-	once sync.Once
-	// sockets are the open connections of /ws/execution and /ws/live.
+
+	mu     sync.Mutex
+	closed bool
+	// sockets are the open connections of /ws/execution and /ws/live. None is
+	// added once closed is set.
 	sockets sync.WaitGroup
 }
 
@@ -127,8 +132,36 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Close ends long polls and sockets and waits for the sockets.
 func (s *Server) Close() {
-	s.once.Do(func() { close(s.done) })
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.done)
+	}
+	s.mu.Unlock()
 	s.sockets.Wait()
+}
+
+// upgrade makes a request a socket that Close waits for until the caller says
+// sockets.Done. Without one the request has been answered.
+func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) (*websocket.Conn, bool) {
+	s.mu.Lock()
+	closed := s.closed
+	if !closed {
+		s.sockets.Add(1)
+	}
+	s.mu.Unlock()
+	if closed {
+		s.fail(w, r, api.Errorf(api.Unavailable, "the control plane stops"))
+		return nil, false
+	}
+	// Who may come from where is looked at by the handlers.
+	up := websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }}
+	conn, err := up.Upgrade(w, r, nil)
+	if err != nil {
+		s.sockets.Done()
+		return nil, false
+	}
+	return conn, true
 }
 
 // route is one entry of the table. Exactly one of call and serve is set: call
