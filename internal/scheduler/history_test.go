@@ -175,6 +175,9 @@ func (h *history) plan() string {
 	if fault := h.overfull(); fault != "" {
 		return fault
 	}
+	if broken := scheduler.Broken(h.Snapshot, h.last.Starts); broken != "" {
+		return "a debug build would say: " + broken
+	}
 	for _, q := range h.Queues {
 		head := true
 		for _, w := range q.Waiting {

@@ -207,6 +207,11 @@ func (b *Board) Plan(line Line) []scheduler.Start {
 		b.lines.Leave(key, w)
 		b.fleet.Take(start.RunID, start.Slots, w.Ask.BudgetMiB)
 	}
+	if debug {
+		if broken := scheduler.Broken(b.snapshot(), plan.Starts); broken != "" {
+			panic("a plan breaks its promise: " + broken)
+		}
+	}
 	return plan.Starts
 }
 

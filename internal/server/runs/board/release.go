@@ -1,0 +1,5 @@
+//go:build !race && !cdui_debug
+
+package board
+
+const debug = false
