@@ -1,9 +1,11 @@
 // Package submission turns what somebody submits into the row of a run, or
-// refuses it with a sentence and a code. It is pure: the machine's devices and
+// refuses it with a sentence and a code. But for NewID it is pure: the machine's devices and
 // the catalogue are handed in, and nothing is stored here.
 package submission
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -222,6 +224,30 @@ func CleanName(name *string) (string, error) {
 		return "", api.Errorf(api.Invalid, "name has %d characters, the limit is %d", c, run.MaxNameChars)
 	}
 	return n, nil
+}
+
+// CleanKey trims the key of an idempotent request and bounds it.
+func CleanKey(key string) (string, error) {
+	key = strings.TrimSpace(key)
+	if n := utf8.RuneCountInString(key); n > run.MaxKeyChars {
+		return "", api.Errorf(api.Invalid, "key has %d characters, the limit is %d", n, run.MaxKeyChars)
+	}
+	return key, nil
+}
+
+// Given is a document of a request, nil when it is null.
+func Given(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil
+	}
+	return raw
+}
+
+// NewID makes the id of a run, a sweep or a study: 128 random bits, in hex.
+func NewID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: the runtime aborts instead
+	return hex.EncodeToString(b[:])
 }
 
 // OptionError is what is answered to options that make no sense.

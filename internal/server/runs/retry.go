@@ -20,7 +20,7 @@ func (s *Service) repetition(e *entry, status run.Status, class run.EndClass, ts
 	if !again {
 		return nil
 	}
-	row.ID, row.Devices = newID(), append([]string{}, e.ask.Devices...)
+	row.ID, row.Devices = submission.NewID(), append([]string{}, e.ask.Devices...)
 	return &entry{row: row, program: e.program, vault: e.vault, ask: submission.AskOf(row.Options, row.Devices, e.program)}
 }
 

@@ -2,8 +2,6 @@ package runs
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -196,7 +194,7 @@ func (s *Service) prepare(ctx context.Context, req api.SubmitRequest, inputs map
 		return nil, err
 	}
 	row := checked.Row
-	row.ID, row.Status, row.CreatedAt = newID(), run.Queued, now()
+	row.ID, row.Status, row.CreatedAt = submission.NewID(), run.Queued, now()
 	if err := s.estimate(ctx, &row); err != nil {
 		return nil, err
 	}
@@ -220,12 +218,6 @@ func inBulk(err error, i, n int) error {
 		e.With("index", i)
 	}
 	return err
-}
-
-func newID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: the runtime aborts instead
-	return hex.EncodeToString(b[:])
 }
 
 // now is a row's notion of time: UTC with milliseconds.

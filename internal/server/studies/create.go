@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"cdui/internal/api"
 	"cdui/internal/graph/secret"
@@ -21,9 +19,9 @@ import (
 func (s *Service) Create(ctx context.Context, user string, req api.StudyRequest) (api.StudyReply, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	req.Key = strings.TrimSpace(req.Key)
-	if n := utf8.RuneCountInString(req.Key); n > run.MaxKeyChars {
-		return api.StudyReply{}, api.Errorf(api.Invalid, "key has %d characters, the limit is %d", n, run.MaxKeyChars)
+	var err error
+	if req.Key, err = submission.CleanKey(req.Key); err != nil {
+		return api.StudyReply{}, err
 	}
 	if req.Key != "" {
 		y, err := s.cfg.Ledger.StudyOfKey(ctx, req.Key)
@@ -48,7 +46,7 @@ func (s *Service) Create(ctx context.Context, user string, req api.StudyRequest)
 
 // compile makes a study's row; nothing is written yet.
 func (s *Service) compile(ctx context.Context, req api.StudyRequest) (store.Study, error) {
-	y := store.Study{ID: newID(), Key: req.Key, CreatedAt: now()}
+	y := store.Study{ID: submission.NewID(), Key: req.Key, CreatedAt: now()}
 	var err error
 	if y.Name, err = submission.CleanName(req.Name); err != nil {
 		return y, err
@@ -111,7 +109,7 @@ func specOf(req api.StudyRequest) study.Spec {
 
 // base finds what is repeated.
 func (s *Service) base(ctx context.Context, req api.StudyRequest, p *plan) (api.SubmitRequest, error) {
-	base := api.SubmitRequest{Graph: given(req.BaseGraph), Options: req.Options, Cwd: req.Cwd, Git: req.Git, Code: req.Code}
+	base := api.SubmitRequest{Graph: submission.Given(req.BaseGraph), Options: req.Options, Cwd: req.Cwd, Git: req.Git, Code: req.Code}
 	if req.SweepID == "" {
 		return base, s.withoutSecrets(ctx, base.Graph)
 	}
@@ -145,12 +143,12 @@ func (s *Service) withoutSecrets(ctx context.Context, graph json.RawMessage) err
 
 // overlay puts options over others, key by key.
 func overlay(under, over json.RawMessage) (json.RawMessage, error) {
-	if given(over) == nil {
+	if submission.Given(over) == nil {
 		return under, nil
 	}
 	options := map[string]json.RawMessage{}
 	for _, raw := range []json.RawMessage{under, over} {
-		if given(raw) == nil {
+		if submission.Given(raw) == nil {
 			continue
 		}
 		if err := json.Unmarshal(raw, &options); err != nil {

@@ -11,6 +11,7 @@ import (
 	"cdui/internal/api"
 	"cdui/internal/run"
 	"cdui/internal/study"
+	"cdui/internal/submission"
 )
 
 // advance does what is to be done for a study now. The caller holds mu.
@@ -99,7 +100,7 @@ func (o *opened) request(repetition, attempt int) (api.SubmitRequest, error) {
 		return req, fmt.Errorf("read the base of study %s: %w", o.y.ID, err)
 	}
 	options := map[string]json.RawMessage{}
-	if given(req.Options) != nil {
+	if submission.Given(req.Options) != nil {
 		if err := json.Unmarshal(req.Options, &options); err != nil {
 			return req, fmt.Errorf("read the options of study %s: %w", o.y.ID, err)
 		}

@@ -2,9 +2,6 @@ package studies
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"sync"
@@ -209,17 +206,4 @@ func (s *Service) Show(ctx context.Context, id string) (api.Study, error) {
 	return o.show(), nil
 }
 
-func newID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: the runtime aborts instead
-	return hex.EncodeToString(b[:])
-}
-
 func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
-
-func given(raw json.RawMessage) json.RawMessage {
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil
-	}
-	return raw
-}

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"cdui/internal/api"
 	"cdui/internal/graph/secret"
@@ -21,9 +19,9 @@ import (
 func (s *Service) Create(ctx context.Context, user string, req api.SweepRequest) (api.SweepReply, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	req.Key = strings.TrimSpace(req.Key)
-	if n := utf8.RuneCountInString(req.Key); n > run.MaxKeyChars {
-		return api.SweepReply{}, api.Errorf(api.Invalid, "key has %d characters, the limit is %d", n, run.MaxKeyChars)
+	var err error
+	if req.Key, err = submission.CleanKey(req.Key); err != nil {
+		return api.SweepReply{}, err
 	}
 	if req.Key != "" {
 		w, err := s.cfg.Ledger.SweepOfKey(ctx, req.Key)
@@ -48,7 +46,7 @@ func (s *Service) Create(ctx context.Context, user string, req api.SweepRequest)
 
 // compile makes a sweep's row and its submits; nothing is written yet.
 func (s *Service) compile(ctx context.Context, req api.SweepRequest) (store.Sweep, []api.SubmitRequest, error) {
-	w := store.Sweep{ID: newID(), Key: req.Key, CreatedAt: now(), Results: json.RawMessage("{}")}
+	w := store.Sweep{ID: submission.NewID(), Key: req.Key, CreatedAt: now(), Results: json.RawMessage("{}")}
 	fail := func(err error) (store.Sweep, []api.SubmitRequest, error) { return w, nil, err }
 	var err error
 	if w.Name, err = submission.CleanName(req.Name); err != nil {
@@ -57,7 +55,7 @@ func (s *Service) compile(ctx context.Context, req api.SweepRequest) (store.Swee
 	if err := req.Objective.Check(); err != nil {
 		return fail(api.Errorf(api.Invalid, "%v", err))
 	}
-	b := base{Request: api.SubmitRequest{Graph: given(req.BaseGraph), Options: req.Options, Cwd: req.Cwd, Git: req.Git, Code: req.Code}}
+	b := base{Request: api.SubmitRequest{Graph: submission.Given(req.BaseGraph), Options: req.Options, Cwd: req.Cwd, Git: req.Git, Code: req.Code}}
 	of, err := baseOf(b.Request)
 	if err != nil {
 		return fail(err)
@@ -127,13 +125,6 @@ func (s *Service) queue(ctx context.Context, w store.Sweep, requests []api.Submi
 		return api.SweepReply{}, err
 	}
 	return o.reply(false), nil
-}
-
-func given(raw json.RawMessage) json.RawMessage {
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil
-	}
-	return raw
 }
 
 // baseOf finds what variants differ from.

@@ -2,8 +2,6 @@ package sweeps
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -179,12 +177,6 @@ func (s *Service) Harvest(ctx context.Context, runs []string) error {
 		}
 	}
 	return nil
-}
-
-func newID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: the runtime aborts instead
-	return hex.EncodeToString(b[:])
 }
 
 func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
