@@ -241,16 +241,18 @@ func (s *server) serve(ctx context.Context, folder *folder, listener net.Listene
 	wg.Go(func() { s.cards.watch(background, s.runs.DevicesChanged) })
 	wg.Go(func() { s.prune(background, folder) })
 
+	// Whoever gets an answer must find what stands in server.json; until there is
+	// one, connections wait at the listener.
+	if err := folder.announce(s.info); err != nil {
+		s.log.Warn("announce", "error", err)
+	}
+	defer folder.retract(s.info)
 	web := &http.Server{Handler: s.api, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	failed := make(chan error, 1)
 	wg.Go(func() { failed <- web.Serve(listener) })
 	if err := s.tunnels.Load(ctx); err != nil {
 		s.log.Error("tunnels to workers", "error", err)
 	}
-	if err := folder.announce(s.info); err != nil {
-		s.log.Warn("announce", "error", err)
-	}
-	defer folder.retract(s.info)
 	if s.cfg.Ready != nil {
 		s.cfg.Ready(s.info)
 	}
