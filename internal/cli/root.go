@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,14 +48,21 @@ cdui itself stops a training.`,
   cdui start                     # the control plane, in the background
   cdui run train.py -- --lr 3e-4
   cdui ls`,
-		Version:           version.String(),
 		Args:              env.UnknownCommand,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,
 	}
-	root.SetVersionTemplate("cdui {{.Version}}\n")
+	// Not cobra's own flag: its SetVersionTemplate would bring text/template, with
+	// which the linker can drop no method that nobody calls, a tenth of the program.
+	showVersion := root.Flags().BoolP("version", "v", false, "version for cdui")
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *showVersion {
+			_, err := fmt.Fprintf(e.Out, "cdui %s\n", version.String())
+			return err
+		}
+		return cmd.Help()
+	}
 	root.SetIn(e.In)
 	root.SetOut(e.Out)
 	root.SetErr(e.Err)
