@@ -7,13 +7,20 @@ SHELL         := bash
 GO       ?= go
 BIN      := bin/cdui
 VERSION  := $(shell git describe --tags --match 'v*' --dirty 2>/dev/null | sed 's/^v//' | grep . || echo 0.1.0-dev)
-LDFLAGS  := -s -w -X cdui/internal/version.Version=$(VERSION)
+# Functions at multiples of 16 bytes, as many compilers have them, not of 32: 1 % smaller.
+LDFLAGS  := -s -w -funcalign=16 -X cdui/internal/version.Version=$(VERSION)
 
 # One flag set for build, vet and test, since each other one (-trimpath,
 # CGO_ENABLED) compiles all dependencies again. Only a release uses -trimpath.
 # The NVIDIA library's functions are bound when they are called first: some
 # distributions' compilers would have them all at the start, or no start.
 GOBUILD  := $(GO) build -buildvcs=false -ldflags '$(LDFLAGS) -extldflags=-Wl,-z,lazy'
+
+# Nothing here speaks HTTP/2: the server offers 1.1 alone, WebSockets need it.
+# Without that part of net/http the program is 0.5 MB smaller. Here, not in
+# GOBUILD, so that what is tested is built like what is shipped.
+NO_HTTP2 := -tags=nethttpomithttp2
+export GOFLAGS := $(strip $(filter-out $(NO_HTTP2),$(GOFLAGS)) $(NO_HTTP2))
 
 # go-nvml calls what NVIDIA has deprecated, and gcc says so by the page.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations

@@ -3,6 +3,7 @@ package sshcmd
 import (
 	"debug/elf"
 	"debug/macho"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -40,20 +41,37 @@ func madeFor(path string) (goos, arch string, err error) {
 	if _, err := os.Stat(path); err != nil {
 		return "", "", fmt.Errorf("no such file")
 	}
-	if f, err := elf.Open(path); err == nil {
-		defer f.Close()
-		arch := map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}[f.Machine]
+	f, err := os.Open(path)
+	if err != nil {
+		return "", "", err
+	}
+	defer f.Close()
+	// The beginnings of the headers alone: elf.Open and macho.Open would link what
+	// unpacks sections, too.
+	var head struct {
+		Ident [elf.EI_NIDENT]byte
+		_     uint16
+		Elf   elf.Machine
+	}
+	if err := binary.Read(f, binary.LittleEndian, &head); err != nil {
+		return "", "", fmt.Errorf("it is no program for Linux or macOS")
+	}
+	switch {
+	case string(head.Ident[:len(elf.ELFMAG)]) == elf.ELFMAG:
+		if elf.Data(head.Ident[elf.EI_DATA]) != elf.ELFDATA2LSB {
+			return "", "", fmt.Errorf("it is made for a machine of the other byte order")
+		}
+		arch := map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}[head.Elf]
 		if arch == "" {
-			return "", "", fmt.Errorf("it is made for %s", f.Machine)
+			return "", "", fmt.Errorf("it is made for %s", head.Elf)
 		}
 		return "linux", arch, nil
-	}
-	if f, err := macho.Open(path); err == nil {
-		defer f.Close()
-		if f.Cpu == macho.CpuArm64 {
-			return "darwin", "arm64", nil
+	case binary.LittleEndian.Uint32(head.Ident[:]) == macho.Magic64:
+		arch := map[macho.Cpu]string{macho.CpuAmd64: "amd64", macho.CpuArm64: "arm64"}[macho.Cpu(binary.LittleEndian.Uint32(head.Ident[4:]))]
+		if arch == "" {
+			return "", "", fmt.Errorf("it is made for another kind of Mac")
 		}
-		return "darwin", "amd64", nil
+		return "darwin", arch, nil
 	}
 	return "", "", fmt.Errorf("it is no program for Linux or macOS")
 }

@@ -174,3 +174,33 @@ func TestWhichBinary(t *testing.T) {
 		}
 	}
 }
+
+func TestMadeForReadsTheHeader(t *testing.T) {
+	t.Parallel()
+	const zeros = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+	for head, want := range map[string]string{
+		"\x7fELF\x02\x01\x01" + zeros[:9] + "\x02\x00\x3e\x00": "linux/amd64",
+		"\x7fELF\x02\x01\x01" + zeros[:9] + "\x03\x00\xb7\x00": "linux/arm64",
+		"\x7fELF\x02\x01\x01" + zeros[:9] + "\x02\x00\xf3\x00": "it is made for EM_RISCV",
+		"\xcf\xfa\xed\xfe\x07\x00\x00\x01" + zeros:             "darwin/amd64",
+		"\xcf\xfa\xed\xfe\x0c\x00\x00\x01" + zeros:             "darwin/arm64",
+		"MZ\x90\x00" + zeros + zeros:                           "it is no program for Linux or macOS",
+		"\x7fELF\x02\x01\x01":                                  "it is no program for Linux or macOS",
+		"#!/bin/sh\nexec python3 train.py --epochs 3":          "it is no program for Linux or macOS",
+		"": "it is no program for Linux or macOS",
+		"\x7fELF\x02\x02\x01" + zeros[:9] + "\x00\x02\x00\x3e": "it is made for a machine of the other byte order",
+	} {
+		path := filepath.Join(t.TempDir(), "program")
+		if err := os.WriteFile(path, []byte(head), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		goos, arch, err := madeFor(path)
+		got := goos + "/" + arch
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: %s, not %s", head, got, want)
+		}
+	}
+}
