@@ -25,6 +25,9 @@ export GOFLAGS := $(strip $(filter-out $(NO_HTTP2),$(GOFLAGS)) $(NO_HTTP2))
 # go-nvml calls what NVIDIA has deprecated, and gcc says so by the page.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
+# What a release may weigh: it is copied to every box over ssh.
+MAX_BYTES := 25000000
+
 GOLANGCI_VERSION := v2.15.0
 FUZZTIME         ?= 10s
 FAULTS           ?= 100
@@ -47,6 +50,8 @@ release: ## build a stripped, reproducible, static bin/cdui
 	@scripts/deps.sh build
 	@mkdir -p $(dir $(BIN))
 	CGO_ENABLED=0 $(GO) build -buildvcs=false -ldflags '$(LDFLAGS)' -trimpath -o $(BIN) ./cmd/cdui
+	@size=$$(wc -c <$(BIN)); echo "$(BIN): $$size bytes of $(MAX_BYTES)"; \
+	    [ "$$size" -le $(MAX_BYTES) ] || { echo "$(BIN) is too large: docs/adr/0019 says what kept it small" >&2; exit 1; }
 
 .PHONY: demo
 demo: ## from nothing to a finished training on real data
@@ -92,6 +97,7 @@ fuzz-short: ## run each fuzz target for FUZZTIME (10s)
 bench: ## measure, each number beside its baseline
 	@scripts/deps.sh test
 	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory release BIN=.test/cdui
 	@scripts/bench.sh
 
 .PHONY: cover

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -182,17 +183,22 @@ func BenchmarkConsole(b *testing.B) {
 	}
 }
 
+// The size of the program and how soon it answers, beside the limits: 25 MB for
+// a release and 30 ms.
 func BenchmarkHelp(b *testing.B) {
+	program := cmp.Or(os.Getenv("CDUI_BENCH_RELEASE"), binary)
 	for b.Loop() {
-		if out, err := exec.Command(binary, "--help").CombinedOutput(); err != nil {
+		if out, err := exec.Command(program, "--help").CombinedOutput(); err != nil {
 			b.Fatal(err, string(out))
 		}
 	}
-	info, err := os.Stat(binary)
+	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/0.030, "of-30ms")
+	info, err := os.Stat(program)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.ReportMetric(float64(info.Size())/1e6, "MB-binary")
+	b.ReportMetric(float64(info.Size())/25e6, "of-25MB")
 }
 
 // What a shim keeps in memory while its run does nothing.
@@ -203,6 +209,7 @@ func BenchmarkShimMemory(b *testing.B) {
 		p.running(id)
 		for _, pid := range supervisors(p, id) {
 			b.ReportMetric(residentMB(b, pid), "MB")
+			b.ReportMetric(residentMB(b, pid)/15, "of-15MB")
 			b.ReportMetric(ownMB(b, pid), "MB-own")
 		}
 		p.cdui("cancel", "-d", "--force", id)

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"cmp"
+	"log/slog"
 	"maps"
 	"math"
 	"net/http"
@@ -9,9 +10,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"cdui/internal/api"
 	"cdui/internal/device"
-	"cdui/internal/exposition"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
 	"cdui/internal/store"
@@ -27,18 +31,19 @@ type Outcome struct {
 // people make. What is beyond is added up under "other".
 const maxMeasured = 200
 
-// measures serves what Prometheus reads.
+// measures serves what Prometheus reads: what the control plane knows at this
+// moment, and the process. What can't be told is left out and logged; the rest
+// is served.
 func (s *Server) measures(w http.ResponseWriter, r *http.Request) error {
-	p := &exposition.Page{}
+	p := &scrape{}
 	status := s.cfg.Host.Status(r.Context())
-	p.Family("cdui_build_info", exposition.Gauge, "The release of the control plane; always 1.")
-	p.Sample(1, "version", s.cfg.Host.Info().Version, "goversion", runtime.Version())
-	p.Family("cdui_uptime_seconds", exposition.Gauge, "Time since the control plane started.")
-	p.Sample(status.UptimeS)
+	p.gauge("cdui_build_info", "The release of the control plane; always 1.", "version", "goversion").
+		sample(1, s.cfg.Host.Info().Version, runtime.Version())
+	p.gauge("cdui_uptime_seconds", "Time since the control plane started.").sample(status.UptimeS)
 	measureProblems(p, status.Problems)
-	p.Family("cdui_runs", exposition.Gauge, "Runs that have not ended, by status.")
-	p.Sample(float64(status.Waiting), "status", string(run.Queued))
-	p.Sample(float64(status.Running), "status", string(run.Running))
+	runs := p.gauge("cdui_runs", "Runs that have not ended, by status.", "status")
+	runs.sample(float64(status.Waiting), string(run.Queued))
+	runs.sample(float64(status.Running), string(run.Running))
 	if s.cfg.Outcomes != nil {
 		measureOutcomes(p, s.cfg.Outcomes())
 	}
@@ -50,34 +55,74 @@ func (s *Server) measures(w http.ResponseWriter, r *http.Request) error {
 	measureWorkers(p, workers)
 	measureDevices(p, places(status.Devices, workers))
 	measureStore(p, s.cfg.Store.Load())
-	w.Header().Set("Content-Type", exposition.ContentType)
-	_, _ = w.Write(p.Bytes()) // the caller is gone; nobody to tell
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(p, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		ErrorLog:      slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+		ErrorHandling: promhttp.ContinueOnError,
+	}).ServeHTTP(w, r)
 	return nil
 }
 
-func measureProblems(p *exposition.Page, problems []api.Problem) {
+// scrape is a prometheus.Collector of what was read for one scrape.
+type scrape struct{ metrics []prometheus.Metric }
+
+// Describe says nothing: what there is depends on the moment.
+func (*scrape) Describe(chan<- *prometheus.Desc) {}
+
+// Collect gives what was read.
+func (p *scrape) Collect(to chan<- prometheus.Metric) {
+	for _, m := range p.metrics {
+		to <- m
+	}
+}
+
+// family is the metrics of one name.
+type family struct {
+	scrape *scrape
+	kind   prometheus.ValueType
+	desc   *prometheus.Desc
+}
+
+func (p *scrape) gauge(name, help string, labels ...string) family {
+	return family{p, prometheus.GaugeValue, prometheus.NewDesc(name, help, labels, nil)}
+}
+
+func (p *scrape) counter(name, help string, labels ...string) family {
+	return family{p, prometheus.CounterValue, prometheus.NewDesc(name, help, labels, nil)}
+}
+
+// sample adds a value, with one value for each label.
+func (f family) sample(value float64, labels ...string) {
+	for i, l := range labels {
+		labels[i] = strings.ToValidUTF8(l, "\uFFFD") // names of devices and workers are others' bytes
+	}
+	f.scrape.metrics = append(f.scrape.metrics, prometheus.MustNewConstMetric(f.desc, f.kind, value, labels...))
+}
+
+func measureProblems(p *scrape, problems []api.Problem) {
 	count := map[string]float64{}
 	for _, b := range problems {
 		count[b.Code]++
 	}
-	p.Family("cdui_problems", exposition.Gauge, "What a person should mend, by code.")
+	f := p.gauge("cdui_problems", "What a person should mend, by code.", "code")
 	for _, code := range slices.Sorted(maps.Keys(count)) {
-		p.Sample(count[code], "code", code)
+		f.sample(count[code], code)
 	}
 }
 
-func measureOutcomes(p *exposition.Page, outcomes map[Outcome]uint64) {
-	p.Family("cdui_runs_ended_total", exposition.Counter, "Runs that ended since the control plane started, by status and class.")
+func measureOutcomes(p *scrape, outcomes map[Outcome]uint64) {
+	f := p.counter("cdui_runs_ended_total", "Runs that ended since the control plane started, by status and class.", "status", "end_class")
 	order := func(a, b Outcome) int { return cmp.Or(cmp.Compare(a.Status, b.Status), cmp.Compare(a.Class, b.Class)) }
 	for _, o := range slices.SortedFunc(maps.Keys(outcomes), order) {
-		p.Sample(float64(outcomes[o]), "status", string(o.Status), "end_class", string(o.Class))
+		f.sample(float64(outcomes[o]), string(o.Status), string(o.Class))
 	}
 }
 
 // waiting is one series of the queue.
 type waiting struct{ key, reason string }
 
-func measureQueue(p *exposition.Page, lines []api.LiveKey) {
+func measureQueue(p *scrape, lines []api.LiveKey) {
 	count := map[waiting]float64{}
 	for _, l := range lines {
 		for _, e := range l.Waiting {
@@ -88,14 +133,14 @@ func measureQueue(p *exposition.Page, lines []api.LiveKey) {
 			count[w]++
 		}
 	}
-	p.Family("cdui_queue_waiting", exposition.Gauge, "Waiting runs by queue key and reason code.")
+	f := p.gauge("cdui_queue_waiting", "Waiting runs by queue key and reason code.", "key", "reason")
 	for i, w := range slices.SortedFunc(maps.Keys(count), func(a, b waiting) int {
 		return cmp.Or(cmp.Compare(count[b], count[a]), strings.Compare(a.key, b.key), strings.Compare(a.reason, b.reason))
 	}) {
 		if i == maxMeasured {
 			break
 		}
-		p.Sample(count[w], "key", w.key, "reason", w.reason)
+		f.sample(count[w], w.key, w.reason)
 		delete(count, w)
 	}
 	rest := 0.0
@@ -103,22 +148,22 @@ func measureQueue(p *exposition.Page, lines []api.LiveKey) {
 		rest += n
 	}
 	if rest > 0 {
-		p.Sample(rest, "key", "other", "reason", "other")
+		f.sample(rest, "other", "other")
 	}
 }
 
-func measureWorkers(p *exposition.Page, workers []api.Worker) {
+func measureWorkers(p *scrape, workers []api.Worker) {
 	count := map[api.WorkerState]float64{api.WorkerOnline: 0, api.WorkerDisconnected: 0, api.WorkerOffline: 0, api.WorkerRejected: 0}
 	for _, w := range workers {
 		count[w.State]++
 	}
-	p.Family("cdui_workers", exposition.Gauge, "Workers by state.")
+	states := p.gauge("cdui_workers", "Workers by state.", "state")
 	for _, state := range slices.Sorted(maps.Keys(count)) {
-		p.Sample(count[state], "state", string(state))
+		states.sample(count[state], string(state))
 	}
-	p.Family("cdui_worker_up", exposition.Gauge, "Whether a worker is connected.")
+	up := p.gauge("cdui_worker_up", "Whether a worker is connected.", "worker")
 	for _, w := range workers {
-		p.Sample(truth(w.State == api.WorkerOnline), "worker", w.Name)
+		up.sample(truth(w.State == api.WorkerOnline), w.Name)
 	}
 }
 
@@ -144,13 +189,13 @@ func places(local []api.Device, workers []api.Worker) []place {
 
 const mib = 1 << 20
 
-func measureDevices(p *exposition.Page, all []place) {
+func measureDevices(p *scrape, all []place) {
 	measure := func(name, help string, value func(place) *float64) {
-		p.Family(name, exposition.Gauge, help)
+		f := p.gauge(name, help, "worker", "device")
 		for _, at := range all {
 			// What a driver doesn't say is left out, never 0.
 			if v := value(at); v != nil {
-				p.Sample(*v, "worker", at.worker, "device", at.device.Device)
+				f.sample(*v, at.worker, at.device.Device)
 			}
 		}
 	}
@@ -160,13 +205,13 @@ func measureDevices(p *exposition.Page, all []place) {
 		}
 		return new(float64(*n) * unit)
 	}
-	p.Family("cdui_device_info", exposition.Gauge, "The devices with their models; always 1.")
+	info := p.gauge("cdui_device_info", "The devices with their models; always 1.", "worker", "device", "name", "uuid")
 	for _, at := range all {
 		uuid := ""
 		if at.device.UUID != nil {
 			uuid = *at.device.UUID
 		}
-		p.Sample(1, "worker", at.worker, "device", at.device.Device, "name", at.device.Name, "uuid", uuid)
+		info.sample(1, at.worker, at.device.Device, at.device.Name, uuid)
 	}
 	measure("cdui_device_slots", "How many runs a device takes at once.", func(at place) *float64 { return new(float64(at.slots.Cap)) })
 	measure("cdui_device_slots_used", "How many runs it has.", func(at place) *float64 { return new(float64(at.slots.Used)) })
@@ -178,14 +223,19 @@ func measureDevices(p *exposition.Page, all []place) {
 	measure("cdui_device_power_watts", "What a card draws.", func(at place) *float64 { return at.device.PowerW })
 }
 
-func measureStore(p *exposition.Page, l store.Load) {
-	var bounds []float64
-	for _, b := range store.CommitBounds() {
-		bounds = append(bounds, b.Seconds())
+func measureStore(p *scrape, l store.Load) {
+	// Of l.Commits the last are those beyond all bounds; Prometheus adds up.
+	buckets, total := map[float64]uint64{}, uint64(0)
+	for i, n := range l.Commits {
+		total += n
+		if i < len(store.CommitBounds()) {
+			buckets[store.CommitBounds()[i].Seconds()] = total
+		}
 	}
-	p.Histogram("cdui_store_commit_seconds", "How long the commits of the database took.", bounds, l.Commits, l.Took.Seconds())
-	p.Family("cdui_store_records_total", exposition.Counter, "Events, flushes of metrics and artifacts that were stored since the control plane started.")
-	p.Sample(float64(l.Records))
+	took := prometheus.NewDesc("cdui_store_commit_seconds", "How long the commits of the database took.", nil, nil)
+	p.metrics = append(p.metrics, prometheus.MustNewConstHistogram(took, total, l.Took.Seconds(), buckets))
+	p.counter("cdui_store_records_total", "Events, flushes of metrics and artifacts that were stored since the control plane started.").
+		sample(float64(l.Records))
 }
 
 func truth(is bool) float64 {

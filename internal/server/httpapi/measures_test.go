@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"bytes"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"cdui/internal/api"
 	"cdui/internal/protocol"
 	"cdui/internal/run"
+	"cdui/internal/store"
 )
 
 // Proves M-01: Prometheus' own parser reads the page, and it says what is so:
@@ -34,22 +36,25 @@ func TestMeasuresAreWhatPrometheusReads(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, raw)
 	}
-	if h := families["cdui_store_commit_seconds"].GetMetric()[0].GetHistogram(); h.GetSampleCount() == 0 || h.GetSampleSum() <= 0 {
+	h := families["cdui_store_commit_seconds"].GetMetric()[0].GetHistogram()
+	if last := h.GetBucket()[len(h.GetBucket())-1]; h.GetSampleCount() == 0 || h.GetSampleSum() <= 0 ||
+		len(h.GetBucket()) != len(store.CommitBounds())+1 || last.GetCumulativeCount() != h.GetSampleCount() {
 		t.Errorf("commits: %v", h)
 	}
 	if n := families["cdui_store_records_total"].GetMetric()[0].GetCounter().GetValue(); n < 1 {
 		t.Errorf("%g records", n)
 	}
 	for _, want := range []string{
-		`cdui_build_info{version="test",`,
+		`,version="test"} 1`,
 		`cdui_queue_waiting{key="cpu",reason="held"} 3`,
-		`cdui_runs_ended_total{status="failed",end_class="user_code"} 2`,
+		`cdui_runs_ended_total{end_class="user_code",status="failed"} 2`,
 		`cdui_workers{state="online"} 0`,
-		`cdui_device_slots{worker="local",device="cuda:0"} 2`,
-		`cdui_device_slots_used{worker="local",device="cuda:0"} 1`,
-		`cdui_device_memory_bytes{worker="local",device="cuda:0"} 1.048576e+06`,
-		`cdui_device_power_watts{worker="local",device="cuda:0"} 70.5`,
-		`cdui_device_healthy{worker="local",device="cuda:0"} 1`,
+		`cdui_device_slots{device="cuda:0",worker="local"} 2`,
+		`cdui_device_slots_used{device="cuda:0",worker="local"} 1`,
+		`cdui_device_memory_bytes{device="cuda:0",worker="local"} 1.048576e+06`,
+		`cdui_device_power_watts{device="cuda:0",worker="local"} 70.5`,
+		`cdui_device_healthy{device="cuda:0",worker="local"} 1`,
+		"\ngo_goroutines ", "\nprocess_resident_memory_bytes ",
 	} {
 		if !strings.Contains(string(raw), want) {
 			t.Errorf("%s is missing in\n%s", want, raw)
@@ -58,6 +63,35 @@ func TestMeasuresAreWhatPrometheusReads(t *testing.T) {
 	// What the driver doesn't say is not 0.
 	if n := len(families["cdui_device_temperature_celsius"].GetMetric()); n != 0 {
 		t.Errorf("%d temperatures of a card that has none", n)
+	}
+}
+
+// What others call their devices, twice the same or no text at all, costs its
+// own series at most.
+func TestMeasuresBearAnyName(t *testing.T) {
+	w := newSite(t)
+	names := []string{`a "b" \c`, "two\nlines", "箱", "{},=", "a\xffb", "twice", "twice"}
+	for _, name := range names {
+		card := w.card()
+		card.Device.Device = name
+		w.devices = append(w.devices, card)
+	}
+	code, raw := w.request("GET", api.PathMeasures, "")
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(raw))
+	if code != 200 || err != nil {
+		t.Fatalf("%d %v\n%s", code, err, raw)
+	}
+	var got []string
+	for _, m := range families["cdui_device_slots"].GetMetric() {
+		got = append(got, m.GetLabel()[0].GetValue())
+	}
+	want := []string{`a "b" \c`, "a\uFFFDb", "twice", "two\nlines", "{},=", "箱"}
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("%q, not %q", got, want)
+	}
+	if len(families["cdui_store_records_total"].GetMetric()) != 1 {
+		t.Errorf("the rest is missing in\n%s", raw)
 	}
 }
 
