@@ -96,7 +96,6 @@ fuzz-short: ## run each fuzz target for FUZZTIME (10s)
 .PHONY: bench
 bench: ## measure, each number beside its baseline
 	@scripts/deps.sh test
-	@$(MAKE) --no-print-directory build
 	@$(MAKE) --no-print-directory release BIN=.test/cdui
 	@scripts/bench.sh
 
