@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 		binary = os.Getenv("CDUI_BINARY")
 		if binary == "" {
 			binary = filepath.Join(dir, "cdui")
-			build := exec.Command("go", "build", "-tags", "cdui_debug", "-o", binary, "cdui/cmd/cdui")
+			build := exec.Command("go", "build", "-tags", "cdui_debug,nethttpomithttp2", "-o", binary, "cdui/cmd/cdui")
 			build.Stdout, build.Stderr = os.Stderr, os.Stderr
 			if err := build.Run(); err != nil {
 				fmt.Fprintln(os.Stderr, "build cdui:", err)
