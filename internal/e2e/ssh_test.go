@@ -28,9 +28,10 @@ for step in range(20):
 print("trained", round(w.item(), 1))
 `
 
-// watching collects the arguments of all processes until it is told to stop,
-// with those that hold a one-time token.
-func watching() (stop func() []string) {
+// watching looks at all processes of this world until it is told to stop, and
+// gives those that hold a one-time token in their arguments or environment.
+func (w *world) watching() (stop func() []string) {
+	here := w.networks()
 	token := regexp.MustCompile(`[a-km-z2-9]{6}\.[a-km-z2-9]{16}`)
 	done, ended := make(chan struct{}), make(chan struct{})
 	found := map[string]bool{}
@@ -39,6 +40,9 @@ func watching() (stop func() []string) {
 		for {
 			dirs, _ := filepath.Glob("/proc/[0-9]*")
 			for _, d := range dirs {
+				if net, _ := os.Readlink(filepath.Join(d, "ns", "net")); !here[net] {
+					continue // of a test beside this one
+				}
 				for _, file := range []string{"cmdline", "environ"} {
 					raw, _ := os.ReadFile(filepath.Join(d, file))
 					if m := token.Find(raw); m != nil {
@@ -103,7 +107,7 @@ func TestSSHFromNothingToATraining(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		stop := watching()
+		stop := s.watching()
 		out, code := s.typing(s.agentSSH("--name", "phrase", "--python", python, "phrase@locked"),
 			[2]string{"passphrase of " + locked, "wrong"}, [2]string{"passphrase of " + locked, "sesame open"})
 		if code != 0 || !strings.Contains(out, "phrase is a worker") {

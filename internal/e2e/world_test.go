@@ -126,6 +126,26 @@ func (w *world) control() string {
 	return "http://" + hub + ":" + port
 }
 
+// networks are the network namespaces of this world, as /proc/PID/ns/net names
+// them.
+func (w *world) networks() map[string]bool {
+	w.t.Helper()
+	own, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	all := map[string]bool{own: true}
+	names, _ := filepath.Glob("/run/netns/*")
+	for _, name := range names {
+		var st syscall.Stat_t
+		if err := syscall.Stat(name, &st); err != nil {
+			w.t.Fatal(err)
+		}
+		all[fmt.Sprintf("net:[%d]", st.Ino)] = true
+	}
+	return all
+}
+
 // sh runs a command that must succeed.
 func sh(t testing.TB, name string, args ...string) string {
 	t.Helper()
