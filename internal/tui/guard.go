@@ -1,7 +1,9 @@
 package tui
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"runtime/debug"
 	"sync"
 
@@ -75,4 +77,35 @@ func (c *commands) guard(cmd tea.Cmd) tea.Cmd {
 		}
 		return msg
 	}
+}
+
+// terminal is what the library takes for one.
+type terminal interface {
+	io.ReadWriteCloser
+	Fd() uintptr
+	Name() string
+}
+
+// input tells when there is no more of it: the library takes that for silence,
+// and would go on for ever where no signal comes of a line that is cut.
+type input struct {
+	terminal
+	gone context.CancelCauseFunc
+}
+
+// whileThere has a program end with the terminal that it reads.
+func whileThere(r io.Reader, gone context.CancelCauseFunc) io.Reader {
+	if t, ok := r.(terminal); ok {
+		return input{t, gone}
+	}
+	return r
+}
+
+// Read implements io.Reader.
+func (i input) Read(p []byte) (int, error) {
+	n, err := i.terminal.Read(p)
+	if err != nil {
+		i.gone(fmt.Errorf("%w: %w", errGone, err))
+	}
+	return n, err //nolint:wrapcheck // the library looks at it
 }

@@ -42,6 +42,9 @@ const Auto = "auto"
 // ErrCrashed is returned after a panic; the terminal is as it was.
 var ErrCrashed = errors.New("the screen crashed; runs go on, and every command works as before")
 
+// errGone ends the program when nobody can type any more.
+var errGone = errors.New("the terminal is gone")
+
 // Run shows the program until a person quits or ctx is over.
 func Run(ctx context.Context, cfg Config) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -51,7 +54,7 @@ func Run(ctx context.Context, cfg Config) error {
 		cancel(nil)
 		m.close()
 	}()
-	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(cfg.In), tea.WithOutput(cfg.Out),
+	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(whileThere(cfg.In, cancel)), tea.WithOutput(cfg.Out),
 		tea.WithEnvironment(cfg.Environ), tea.WithoutSignalHandler(), tea.WithFPS(fps))
 	_, err := p.Run()
 	switch {
@@ -62,7 +65,7 @@ func Run(ctx context.Context, cfg Config) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
-		return fmt.Errorf("the terminal is gone: %w", err)
+		return fmt.Errorf("%w: %w", errGone, err)
 	}
 	return nil
 }

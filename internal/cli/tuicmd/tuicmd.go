@@ -9,8 +9,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -94,6 +97,8 @@ func Run(ctx context.Context, e *env.Env, d Deps, o *Options) error {
 	if !e.OutTTY || e.Getenv("TERM") == "dumb" {
 		return env.Usagef("cdui tui needs a terminal; cdui ls --watch and cdui queue --watch print lists that go on")
 	}
+	ctx, stop := untilHangup(ctx)
+	defer stop()
 	c := d.Client()
 	defer c.Close()
 	place, err := c.Where()
@@ -106,6 +111,30 @@ func Run(ctx context.Context, e *env.Env, d Deps, o *Options) error {
 		Theme: o.Theme, Lang: o.Lang, Unicode: e.Style().Unicode && !o.ASCII,
 		Place: short(place.URL), Server: e.Flags.Server, In: e.In, Out: e.Out, Environ: e.Environ, Now: e.Now,
 	})
+}
+
+// untilHangup ends with SIGHUP too, which is what a line that is cut sends: left
+// alone it would end the program with the terminal as it is.
+func untilHangup(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	if signal.Ignored(syscall.SIGHUP) {
+		return ctx, func() { cancel(nil) }
+	}
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGHUP)
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		select {
+		case sig := <-caught:
+			cancel(&env.Interrupted{Signal: sig})
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		signal.Stop(caught)
+		cancel(nil)
+		wait.Wait()
+	}
 }
 
 func short(url string) string {
