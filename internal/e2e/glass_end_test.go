@@ -16,7 +16,7 @@ func TestU2_TheScreenIsLeftInOrder(t *testing.T) {
 		code int
 	}{"q": {code: 0}, "SIGTERM": {syscall.SIGTERM, 143}, "SIGHUP": {syscall.SIGHUP, 129}, "SIGINT": {syscall.SIGINT, 130}} {
 		t.Run(name, func(t *testing.T) {
-			x := p.screen(80, 24)
+			x := p.screen(t, 80, 24)
 			x.shows("live", "No runs yet.")
 			if x.modes() == x.before {
 				t.Fatal("the terminal is still as it was")
@@ -37,7 +37,7 @@ func TestU2_TheScreenIsLeftInOrder(t *testing.T) {
 func TestU2_TheScreenEndsWithItsLine(t *testing.T) {
 	p := newPlane(t)
 	t.Run("hung up", func(t *testing.T) {
-		x := p.screen(80, 24)
+		x := p.screen(t, 80, 24)
 		x.shows("live", "No runs yet.")
 		x.hangUp()
 		x.gone(129, 1) // whichever is seen first

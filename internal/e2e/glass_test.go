@@ -85,11 +85,11 @@ func newGlass(t testing.TB, w, h int, cmd *exec.Cmd) *glass {
 }
 
 // screen starts `cdui tui` on a terminal of w by h.
-func (p *plane) screen(w, h int, args ...string) *glass {
-	p.t.Helper()
+func (p *plane) screen(t testing.TB, w, h int, args ...string) *glass {
+	t.Helper()
 	cmd := p.command(append([]string{"tui", "--theme", "dark"}, args...)...)
 	cmd.Env = append(cmd.Env, "TERM=xterm-256color")
-	return newGlass(p.t, w, h, cmd)
+	return newGlass(t, w, h, cmd)
 }
 
 // glassKept bounds what a glass remembers of what it was sent.
@@ -244,4 +244,3 @@ func (x *glass) hangUp() {
 		x.t.Fatal(err)
 	}
 }
-

@@ -80,6 +80,7 @@ func (f *fleet) session(ctx context.Context, name string) error {
 	}
 	resp.Body.Close()
 	defer ws.Close()
+	ws.SetPongHandler(func(string) error { return ws.SetReadDeadline(time.Now().Add(40 * time.Second)) })
 	say := func(epoch uint64, frame protocol.Frame) error {
 		raw, err := protocol.Encode(epoch, frame)
 		if err != nil {
@@ -267,11 +268,14 @@ func BenchmarkThreeHundredAgents(b *testing.B) {
 }
 
 // cpu is the processor time that the control plane has taken.
-func (p *plane) cpu() time.Duration {
-	p.t.Helper()
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+func (p *plane) cpu() time.Duration { p.t.Helper(); return processorTime(p.t, p.cmd.Process.Pid) }
+
+// processorTime is what a process has taken so far.
+func processorTime(t testing.TB, pid int) time.Duration {
+	t.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		p.t.Fatal(err)
+		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(raw), ") ")
 	fields := strings.Fields(rest)
@@ -279,7 +283,7 @@ func (p *plane) cpu() time.Duration {
 	for _, at := range []int{11, 12} { // utime and stime
 		n, err := strconv.Atoi(fields[at])
 		if err != nil {
-			p.t.Fatal(err)
+			t.Fatal(err)
 		}
 		ticks += n
 	}

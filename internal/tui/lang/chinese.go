@@ -51,7 +51,7 @@ var chinese = map[string]string{
 
 	// A run.
 	"%s on %s": "%s，位於 %s", "run": "執行", "nodes": "節點", "metrics": "指標", "no metrics yet": "尚無指標", "epoch": "週期", "epoch %s": "週期 %s", "step %s…%s": "步 %s…%s",
-	"ended": "已結束", "following": "跟隨中", "paused, f follows": "暫停，按 f 跟隨", "no output yet": "尚無輸出", "no output": "沒有輸出", "no events yet": "尚無事件",
+	"ended": "已結束", "following": "跟隨中", "paused, f follows": "暫停，按 f 跟隨", "%s lines let go": "已捨棄 %s 行", "%s bytes skipped": "略過 %s 位元組", "no output yet": "尚無輸出", "no output": "沒有輸出", "no events yet": "尚無事件",
 	"It has put out no files.": "沒有產生檔案。", "The outputs of nodes are not shown by this version; files are on 6.": "此版本不顯示節點輸出；檔案在 6。",
 	"this run was deleted": "此執行已刪除", "id": "編號", "status": "狀態", "why": "原因", "end class": "結束類別", "where": "位置", "submitted": "送出", "started": "開始", "took": "耗時",
 	"script": "腳本", "folder": "資料夾", "python": "Python", "exit code": "結束代碼", "peak memory": "記憶體峰值", "isolation": "隔離", "left over": "殘留程序",

@@ -1,12 +1,14 @@
 package screen
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
-	"cdui/internal/cli/phrase"
+	"cdui/internal/cli/text"
 	"cdui/internal/client"
 	"cdui/internal/console"
+	"cdui/internal/tui/lang"
 	"cdui/internal/tui/theme"
 	"cdui/internal/tui/ui"
 	"cdui/internal/tui/widget"
@@ -29,8 +31,11 @@ type output struct {
 	display *console.Display
 	lines   []string
 	bytes   int
-	// dropped counts the lines that were let go.
+	// dropped counts the lines that were let go, missed the bytes that were
+	// never read: those before the end of a long output, and those that a reader
+	// who was too far behind left out.
 	dropped int
+	missed  int64
 	offset  int64
 	size    int64
 	ended   bool
@@ -48,22 +53,34 @@ func newOutput(colour bool) *output {
 }
 
 // take adds a piece of output.
-func (o *output) take(c client.LogChunk) {
-	if o.offset >= 0 && c.Offset > o.offset {
-		o.add("… " + phrase.Clean("[skipped]"))
+func (o *output) take(c client.LogChunk, l *lang.Lang) {
+	piece := c.Bytes
+	if gap := c.Offset - max(o.offset, 0); gap > 0 {
+		// The rest of a line whose begin is missing goes too.
+		if i := bytes.IndexByte(piece, '\n'); i >= 0 {
+			piece, gap = piece[i+1:], gap+int64(i)+1
+		}
+		o.flush()
+		o.missed += gap
+		o.add("… " + l.F("%s bytes skipped", text.Count(int(gap))))
 	}
 	o.offset, o.size = c.Next, c.Size
-	if text := o.display.Write(c.Bytes); len(text) > 0 {
-		for line := range strings.SplitSeq(strings.TrimSuffix(string(text), "\n"), "\n") {
+	if done := o.display.Write(piece); len(done) > 0 {
+		for line := range strings.SplitSeq(strings.TrimSuffix(string(done), "\n"), "\n") {
 			o.add(line)
 		}
 	}
 	if c.Ended && c.Next >= c.Size && !o.ended {
 		o.ended = true
-		if rest := strings.TrimRight(string(o.display.Flush()), "\n"); rest != "" {
-			for line := range strings.SplitSeq(rest, "\n") {
-				o.add(line)
-			}
+		o.flush()
+	}
+}
+
+// flush takes the line that isn't whole as it is.
+func (o *output) flush() {
+	if rest := strings.TrimRight(string(o.display.Flush()), "\n"); rest != "" {
+		for line := range strings.SplitSeq(rest, "\n") {
+			o.add(line)
 		}
 	}
 }

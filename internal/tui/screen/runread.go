@@ -172,7 +172,7 @@ func (s *Run) takeOutput(m runOutput) tea.Cmd {
 		}
 		return s.failed(m.err, func() tea.Cmd { return s.readOutput(0) })
 	}
-	s.output.take(m.chunk)
+	s.output.take(m.chunk, s.w.Lang)
 	if s.output.ended {
 		return nil
 	}

@@ -126,6 +126,12 @@ func (s *Run) consoleBox(w, h int, focus bool) []string {
 	if o.size > 0 {
 		note += th.Glyph(" · ", " - ") + text.Bytes(o.size)
 	}
+	if o.dropped > 0 {
+		note += th.Glyph(" · ", " - ") + s.w.Lang.F("%s lines let go", text.Count(o.dropped))
+	}
+	if o.missed > 0 {
+		note += th.Glyph(" · ", " - ") + s.w.Lang.F("%s bytes skipped", text.Count(int(o.missed)))
+	}
 	if w < 60 || focus {
 		// No frame: a person reads, and marks text with the mouse.
 		lines := o.view(s.w, w, h-1)
