@@ -88,6 +88,7 @@ soak: ## the end-to-end tests at length: outages of minutes, FAULTS (100) kills 
 	@$(MAKE) --no-print-directory build
 	CDUI_SOAK=1 CDUI_FAULTS=$(FAULTS) CDUI_TEST_PYTHON="$$(scripts/deps.sh python test)" \
 	    $(GO) test -v -count 1 -timeout $(SOAK_TIMEOUT) ./internal/e2e/...
+	CDUI_SOAK=1 $(GO) test -v -count 1 -timeout $(SOAK_TIMEOUT) -run TheWholeStorm ./internal/tui
 
 .PHONY: fuzz-short
 fuzz-short: ## run each fuzz target for FUZZTIME (10s)

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"context"
+	"fmt"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -35,4 +36,9 @@ const (
 // Output is a piece of output of the run that is open.
 func Output(m *Model, c client.LogChunk) tea.Msg {
 	return m.current().(*screen.Run).Output(c) //nolint:forcetypeassert // a run is open
+}
+
+// Shown names the types of the screen that is shown and of the dialog over it.
+func (m *model) Shown() (shown, dialog string) {
+	return fmt.Sprintf("%T", m.current()), fmt.Sprintf("%T", m.dialog)
 }

@@ -65,6 +65,9 @@ func (fragile) Cancel(context.Context, string, api.CancelRequest) (api.CancelRep
 
 // child shows the screen on the terminal that it was started on.
 func child(how string) int {
+	if how == "widths" {
+		return widths()
+	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGTERM)
