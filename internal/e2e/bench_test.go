@@ -322,14 +322,15 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// endedRuns builds n runs that have ended, numbered from first.
+// endedRuns builds n runs that ended an hour ago, numbered from first.
 func endedRuns(first, n int) []store.Change {
-	at := time.Now().UTC()
+	at := time.Now().UTC().Add(-time.Hour)
 	out := make([]store.Change, n)
 	for i := range out {
 		status := run.Succeeded
+		n := uint32(first + i + 1) //nolint:gosec // small
 		out[i] = store.Change{Insert: &run.Row{
-			ID: fmt.Sprintf("%032x", first+i+1), Name: "old", Status: status, QueueKey: "cpu", CreatedAt: at, StartedAt: &at, FinishedAt: &at,
+			ID: fmt.Sprintf("%08x%024x", n*2654435761, n), Name: fmt.Sprint("old ", n), Status: status, QueueKey: "cpu", CreatedAt: at, StartedAt: &at, FinishedAt: &at,
 			Options: run.Options{Device: "cpu", Lane: "queued", ErrorMode: "fail_fast"}, Graph: json.RawMessage(`{"nodes":[{"id":"command","type":"Command","data":{"params":{"argv":["true"],"cwd":"/"}}}],"edges":[]}`),
 		}}
 	}
