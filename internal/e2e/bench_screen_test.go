@@ -64,7 +64,10 @@ func BenchmarkScreen(b *testing.B) {
 				{"line", []string{"j", "j", "j", "k"}}, {"page", []string{"\x1b[6~", "\x1b[6~", "\x1b[5~"}},
 				{"end", []string{"G", "g"}}, {"sort", []string{"N", "N", "A", "A", "A"}}, {"screen", []string{"\t", "\t", "\t", "\t"}},
 			} {
+				before, _ := x.traffic()
 				x.report(b, k.name, x.each(k.keys, 20))
+				after, _ := x.traffic()
+				b.ReportMetric(float64(after-before)/20, "B-"+k.name)
 			}
 			// Each letter of a filter is looked for in all 10,000.
 			x.keys("/")
