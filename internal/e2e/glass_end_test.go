@@ -10,6 +10,7 @@ import (
 // Proves U2 and T-04 with the program as it is shipped: the terminal is as it
 // was after q, SIGTERM and SIGHUP, and the exit code tells which it was.
 func TestU2_TheScreenIsLeftInOrder(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	for name, c := range map[string]struct {
 		sig  syscall.Signal
@@ -35,6 +36,7 @@ func TestU2_TheScreenIsLeftInOrder(t *testing.T) {
 // whether the kernel says so with SIGHUP or, under nohup, with nothing but a
 // failed read.
 func TestU2_TheScreenEndsWithItsLine(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	t.Run("hung up", func(t *testing.T) {
 		x := p.screen(t, 80, 24)
@@ -56,6 +58,7 @@ func TestU2_TheScreenEndsWithItsLine(t *testing.T) {
 // Proves U2 with the program as it is shipped: Ctrl-Z gives the shell its
 // terminal back, fg the screen, and the size that the terminal has by then.
 func TestU2_TheScreenGoesToTheShellAndBack(t *testing.T) {
+	t.Parallel()
 	shell, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("no bash")

@@ -58,6 +58,7 @@ func (x *glass) letGo() int {
 // A console that prints more than anybody reads is followed to its last line;
 // what is held stays bounded, and the screen says to the line how much was let go.
 func TestAScreenFollowsAFloodOfLines(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	x, open := p.printer(t, 2)
 	open()
@@ -80,6 +81,7 @@ func TestAScreenFollowsAFloodOfLines(t *testing.T) {
 // says that the line is lost, comes back by itself, and shows no ghost of what
 // was removed meanwhile, and the end of what ended meanwhile.
 func TestAServerThatRestartsUnderAScreen(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	gone := p.run("--name", "goes away", "--hold", "--", "true")
 	gate := p.file("gate", "")
