@@ -61,8 +61,11 @@ func BenchmarkScreen(b *testing.B) {
 				name string
 				keys []string
 			}{
-				{"line", []string{"j", "j", "j", "k"}}, {"page", []string{"\x1b[6~", "\x1b[6~", "\x1b[5~"}},
-				{"end", []string{"G", "g"}}, {"sort", []string{"N", "N", "A", "A", "A"}}, {"screen", []string{"\t", "\t", "\t", "\t"}},
+				{"line", []string{"j", "j", "j", "k"}},
+				{"page", []string{"\x1b[6~", "\x1b[6~", "\x1b[5~"}},
+				{"end", []string{"G", "g"}},
+				{"sort", []string{"N", "N", "A", "A", "A"}},
+				{"screen", []string{"\t", "\t", "\t", "\t"}},
 			} {
 				before, _ := x.traffic()
 				x.report(b, k.name, x.each(k.keys, 20))

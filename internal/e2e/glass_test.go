@@ -85,9 +85,9 @@ func newGlass(t testing.TB, w, h int, cmd *exec.Cmd) *glass {
 }
 
 // screen starts `cdui tui` on a terminal of w by h.
-func (p *plane) screen(t testing.TB, w, h int, args ...string) *glass {
+func (p *plane) screen(t testing.TB, w, h int) *glass {
 	t.Helper()
-	cmd := p.command(append([]string{"tui", "--theme", "dark"}, args...)...)
+	cmd := p.command("tui", "--theme", "dark")
 	cmd.Env = append(cmd.Env, "TERM=xterm-256color")
 	return newGlass(t, w, h, cmd)
 }

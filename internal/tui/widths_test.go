@@ -16,7 +16,7 @@ import (
 )
 
 // names are written as people do, and as they shouldn't be.
-var names = strings.Fields("plain 訓練 長期預訓練 ｆｕｌｌ ﾊﾝｶｸ 한국어 각 หัวข้อ हिन्दी العربية עברית é é ñ ﷽ Z͑ͫ̓ͪ̂ͫ 🚀 👩‍🔬 👨‍👩‍👧‍👦 🇹🇼 🇹 👍🏽 ❤ ❤️ ☺️ ⚠️ 1️⃣ #️⃣ ✓ ✗ … ● ○ ▇ ⠿ ─ ‖ ½ Ω ß ﬀ 𝕏 𓀀 ㊙ ™ © 🀄 ⌚ ☕ ♻️ 🏴󠁧󠁢󠁥󠁮󠁧󠁿 a​b a‍b \u202eevil")
+var names = strings.Fields("plain 訓練 長期預訓練 ｆｕｌｌ ﾊﾝｶｸ 한국어 각 หัวข้อ हिन्दी العربية עברית é é ñ ﷽ Z͑ͫ̓ͪ̂ͫ 🚀 👩\u200d🔬 👨\u200d👩\u200d👧\u200d👦 🇹🇼 🇹 👍🏽 ❤ ❤️ ☺️ ⚠️ 1️⃣ #️⃣ ✓ ✗ … ● ○ ▇ ⠿ ─ ‖ ½ Ω ß ﬀ 𝕏 𓀀 ㊙ ™ © 🀄 ⌚ ☕ ♻️ 🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f a\u200bb a\u200db \u202eevil")
 
 // Proves T-04: whatever a person wrote takes as many cells in tmux as the screen
 // counts for it, so that no column and no frame is torn.
