@@ -21,12 +21,20 @@ CODEFYUI_<NAME>, the config file, or the default, in this order.`,
 		Args: env.Args(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error { return explainConfig(e, asJSON) },
 	}
-	explain.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	env.JSONFlag(explain.Flags(), &asJSON, "print one JSON document", env.One[Configuration]())
 	return env.Group(&cobra.Command{
 		Use:     "config",
 		Short:   "Show the settings",
 		Example: "  cdui config explain",
 	}, explain)
+}
+
+// Configuration is all settings and where they come from. Unknown is what the
+// file has that is no setting.
+type Configuration struct {
+	File     string      `json:"file"`
+	Settings []explained `json:"settings"`
+	Unknown  []string    `json:"unknown"`
 }
 
 // explained is one setting in `config explain --json`.
@@ -64,7 +72,7 @@ func explainConfig(e *env.Env, asJSON bool) error {
 		list = append(list, x)
 	}
 	if asJSON {
-		return e.JSON(map[string]any{"file": vs.File().Path, "settings": list, "unknown": append([]string{}, vs.File().Unknown...)})
+		return e.JSON(Configuration{File: vs.File().Path, Settings: list, Unknown: append([]string{}, vs.File().Unknown...)})
 	}
 	t := &text.Table{Columns: []text.Column{
 		{Title: "SETTING", Flex: true, Min: 16},

@@ -7,27 +7,62 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
+	"cdui/internal/cli/listing"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
-	"cdui/internal/cli/watch"
 	"cdui/internal/client/live"
 	"cdui/internal/run"
 )
 
-type queueOptions struct {
-	Key   string
-	Long  bool
-	JSON  bool
-	Quiet bool
-	Watch bool
-}
-
 func newQueue(e *env.Env) *cobra.Command {
-	o := &queueOptions{}
-	cmd := &cobra.Command{
+	var key string
+	var long bool
+	list := &listing.List[api.Queue, api.QueueKey]{
+		Flags: func(f *pflag.FlagSet) { f.BoolVarP(&long, "long", "l", false, "a line for each run") },
+		Fetch: func(ctx context.Context) (api.Queue, error) {
+			q, err := e.Client().Queue(ctx)
+			if err != nil || key == "" {
+				return q, err
+			}
+			return onlyKey(q, key)
+		},
+		Live: func(b *live.Board) api.Queue {
+			q := api.Queue{Keys: []api.QueueKey{}}
+			for _, k := range b.Keys() {
+				if key == "" || k.Key == key {
+					q.Keys = append(q.Keys, k.QueueKey)
+				}
+			}
+			return q
+		},
+		Client: e.Client,
+		Rows:   func(q api.Queue) []api.QueueKey { return q.Keys },
+		ID: func(k api.QueueKey) string {
+			waiting := make([]string, len(k.Waiting))
+			for i, w := range k.Waiting {
+				waiting[i] = w.RunID
+			}
+			return strings.Join(waiting, "\n")
+		}, IDs: "the ids of waiting runs, in order,",
+		Empty: "nothing runs and nothing waits",
+		Draw: func(e *env.Env, w io.Writer, q api.Queue) error {
+			if long || key != "" {
+				return queueLong(q, e.Style()).Write(w, e.Style())
+			}
+			return queueTable(q, e.Style()).Write(w, e.Style())
+		},
+	}
+	list.Check = func(args []string) error {
+		if key = strings.ToLower(strings.Join(args, "")); key != "" {
+			list.Empty = fmt.Sprintf("nothing runs and nothing waits on %q", key)
+		}
+		return nil
+	}
+	cmd := list.On(e, &cobra.Command{
 		Use:   "queue [KEY]",
 		Short: "Show what runs and what waits, and why",
 		Long: `Show each queue: how many runs it takes, which of them run, which wait in which
@@ -39,70 +74,9 @@ has a line of its own.`,
   cdui queue hold box1/cuda --note 'until the paper is out'
   cdui queue --json`,
 		Args: env.Args(0, 1, "one queue key"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				o.Key = strings.ToLower(args[0])
-			}
-			return showQueue(cmd.Context(), e, o)
-		},
-	}
+	})
 	cmd.AddCommand(newQueueHold(e), newQueueRelease(e))
-	cmd.Flags().BoolVarP(&o.Long, "long", "l", false, "a line for each run")
-	cmd.Flags().BoolVar(&o.JSON, "json", false, "print one JSON document")
-	cmd.Flags().BoolVarP(&o.Quiet, "quiet", "q", false, "print the ids of waiting runs alone, in order")
-	cmd.Flags().BoolVarP(&o.Watch, "watch", "w", false, "go on, and show the queue again when it changed")
 	return cmd
-}
-
-func showQueue(ctx context.Context, e *env.Env, o *queueOptions) error {
-	if o.Watch {
-		return watch.Watch(ctx, e, watch.Dial(e.Client()), func(w io.Writer, b *live.Board) error {
-			q := api.Queue{Keys: []api.QueueKey{}}
-			for _, k := range b.Keys() {
-				if o.Key == "" || k.Key == o.Key {
-					q.Keys = append(q.Keys, k.QueueKey)
-				}
-			}
-			if len(q.Keys) == 0 && o.Key != "" && !o.JSON && !o.Quiet {
-				_, err := fmt.Fprintf(w, "nothing runs and nothing waits on %q\n", o.Key)
-				return err
-			}
-			return writeQueue(e, w, o, q)
-		})
-	}
-	q, err := e.Client().Queue(ctx)
-	if err != nil {
-		return err
-	}
-	return writeQueue(e, e.Out, o, q)
-}
-
-func writeQueue(e *env.Env, out io.Writer, o *queueOptions, q api.Queue) error {
-	var err error
-	if o.Key != "" && !o.Watch {
-		if q, err = onlyKey(q, o.Key); err != nil {
-			return err
-		}
-	}
-	switch {
-	case o.JSON:
-		return e.WriteJSON(out, q)
-	case o.Quiet:
-		for _, k := range q.Keys {
-			for _, w := range k.Waiting {
-				fmt.Fprintln(out, w.RunID)
-			}
-		}
-		return nil
-	case len(q.Keys) == 0:
-		if e.OutTTY {
-			e.Say("nothing runs and nothing waits")
-		}
-		return nil
-	case o.Long || o.Key != "":
-		return queueLong(q, e.Style()).Write(out, e.Style())
-	}
-	return queueTable(q, e.Style()).Write(out, e.Style())
 }
 
 func onlyKey(q api.Queue, key string) (api.Queue, error) {
@@ -230,7 +204,7 @@ func newQueueHold(e *env.Env) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&note, "note", "", "why, for those who wait")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	env.JSONFlag(cmd.Flags(), &asJSON, "print one JSON document", env.One[api.QueueHold]())
 	return cmd
 }
 
@@ -253,6 +227,6 @@ func newQueueRelease(e *env.Env) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	env.JSONFlag(cmd.Flags(), &asJSON, "print one JSON document", env.One[api.QueueHold]())
 	return cmd
 }

@@ -85,10 +85,10 @@ cdui itself stops a training.`,
 	runsDeps := runscmd.Deps{Client: newClient, Display: newDisplay}
 	rerun := runcmd.NewRerun(e, runDeps, func() runcmd.Rerunner { return newClient() }, nil)
 	add(groupRuns, runcmd.New(e, runDeps, nil), runscmd.New(e, runsDeps, rerun),
-		runscmd.NewList(e, runsDeps, nil), runscmd.NewLogs(e, runsDeps, nil), runscmd.NewCancel(e, runsDeps, nil), newQueue(e),
+		runscmd.NewList(e, runsDeps), runscmd.NewLogs(e, runsDeps, nil), runscmd.NewCancel(e, runsDeps, nil), newQueue(e),
 		sweepcmd.New(e, sweepcmd.Deps{Client: newClient}), studycmd.New(e, studycmd.Deps{Client: newClient}),
 		tuicmd.New(e, tuicmd.Deps{Client: newClient, Run: runDeps}, nil))
-	add(groupGraphs, graphcmd.NewValidate(e, graphDeps, nil), graphcmd.NewNodes(e, graphDeps, nil), graphcmd.NewPresets(e, graphDeps, nil))
+	add(groupGraphs, graphcmd.NewValidate(e, graphDeps, nil), graphcmd.NewNodes(e, graphDeps), graphcmd.NewPresets(e, graphDeps))
 	add(groupServer, serverctl.NewStart(e, serverctl.Deps{Serve: serverctl.Serve}, nil), serverctl.NewStop(e, nil), serverctl.NewStatus(e),
 		doctor.New(e, doctor.Checks(e)), tokenscmd.New(e, tokenscmd.Deps{Client: newClient}),
 		actionscmd.New(e, actionscmd.Deps{Client: newClient}), hookscmd.New(e, hookscmd.Deps{Client: newClient}), newDB(e), newConfig(e))

@@ -145,7 +145,7 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 
 func TestCommandsThatPrintDataHaveJSON(t *testing.T) {
 	t.Parallel()
-	without := []string{"cdui", "cdui runs logs", "cdui logs", "cdui runs rm", "cdui completion", "cdui man", "cdui demo", "cdui db", "cdui config", "cdui agent", "cdui tui"}
+	without := []string{"cdui", "cdui runs logs", "cdui logs", "cdui completion", "cdui man", "cdui demo", "cdui db", "cdui config", "cdui agent", "cdui tui"}
 	each(newRoot(clitest.New(t, 0).Env), func(cmd *cobra.Command) {
 		for _, path := range without {
 			if cmd.CommandPath() == path {

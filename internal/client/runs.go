@@ -41,8 +41,10 @@ func (c *Client) Submit(ctx context.Context, body api.SubmitRequest) (api.Submit
 type ListFilter struct {
 	Statuses []run.Status
 	Tag      string
-	Limit    int
-	Offset   int
+	// User is who submitted the runs, empty for everybody.
+	User   string
+	Limit  int
+	Offset int
 }
 
 // Runs lists runs, newest first.
@@ -53,6 +55,9 @@ func (c *Client) Runs(ctx context.Context, f ListFilter) (api.RunList, error) {
 	}
 	if f.Tag != "" {
 		q.Set("tag", f.Tag)
+	}
+	if f.User != "" {
+		q.Set("user", f.User)
 	}
 	if f.Limit > 0 {
 		q.Set("limit", strconv.Itoa(f.Limit))

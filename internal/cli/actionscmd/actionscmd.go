@@ -3,11 +3,14 @@ package actionscmd
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
+	"cdui/internal/cli/listing"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 	"cdui/internal/client"
@@ -19,18 +22,30 @@ type Deps struct {
 	Client func() *client.Client
 }
 
-type options struct {
-	count int
-	json  bool
-}
-
 // page is how many actions one request asks for.
 const page = 1000
 
 // New makes `cdui actions`.
 func New(e *env.Env, d Deps) *cobra.Command {
-	o := &options{}
-	cmd := &cobra.Command{
+	count := 0
+	list := &listing.List[api.ActionList, api.Action]{
+		Flags: func(f *pflag.FlagSet) { f.IntVarP(&count, "number", "n", 50, "how many to show") },
+		Check: func([]string) error {
+			if count < 1 {
+				return env.Usagef("-n is how many actions to show, 1 or more, not %d", count)
+			}
+			return nil
+		},
+		Fetch: func(ctx context.Context) (api.ActionList, error) { return read(ctx, d.Client(), count) },
+		Rows:  func(l api.ActionList) []api.Action { return l.Actions },
+		ID:    func(a api.Action) string { return strconv.FormatInt(a.Seq, 10) }, IDs: "their numbers",
+		Empty: "nobody has changed anything yet",
+		Columns: []text.Column{
+			{Title: "WHEN"}, {Title: "USER"}, {Title: "FROM"}, {Title: "DID"}, {Title: "WHAT", Flex: true, Min: 12}, {Title: "DETAIL", Flex: true, Min: 8},
+		},
+		Cells: cells,
+	}
+	return list.On(e, &cobra.Command{
 		Use:   "actions",
 		Short: "Show who changed what, when and from where",
 		Long: `Show the log of actions, newest first: every change that was asked for and made, the
@@ -39,48 +54,22 @@ address that it came from. The last 100,000 are kept.`,
 		Example: `  cdui actions
   cdui actions -n 500 --json | jq '.actions[] | select(.user=="ada")'`,
 		Args: env.Args(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error { return show(cmd.Context(), e, d, o) },
-	}
-	cmd.Flags().IntVarP(&o.count, "number", "n", 50, "how many to show")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON document")
-	return cmd
+	})
 }
 
-func show(ctx context.Context, e *env.Env, d Deps, o *options) error {
-	if o.count < 1 {
-		return env.Usagef("-n is how many actions to show, 1 or more, not %d", o.count)
+func cells(_ *env.Env, a api.Action) []text.Cell {
+	user, id := a.User, a.ID
+	if user == "" {
+		user = "-"
 	}
-	list, err := read(ctx, d.Client(), o.count)
-	if err != nil {
-		return err
+	if run.ValidID(id) {
+		id = run.Short(id)
 	}
-	switch {
-	case o.json:
-		return e.JSON(list)
-	case len(list.Actions) == 0:
-		if e.OutTTY {
-			e.Say("nobody has changed anything yet")
-		}
-		return nil
+	what := a.Kind
+	if id != "" {
+		what += " " + id
 	}
-	t := &text.Table{Columns: []text.Column{
-		{Title: "WHEN"}, {Title: "USER"}, {Title: "FROM"}, {Title: "DID"}, {Title: "WHAT", Flex: true, Min: 12}, {Title: "DETAIL", Flex: true, Min: 8},
-	}}
-	for _, a := range list.Actions {
-		user, id := a.User, a.ID
-		if user == "" {
-			user = "-"
-		}
-		if run.ValidID(id) {
-			id = run.Short(id)
-		}
-		what := a.Kind
-		if id != "" {
-			what += " " + id
-		}
-		t.Add(text.Text(a.TS.Local().Format("2006-01-02 15:04:05"), phrase.Clean(user), phrase.Clean(a.From), a.Verb, phrase.Clean(what), phrase.Clean(a.Detail))...)
-	}
-	return t.Write(e.Out, e.Style())
+	return text.Text(a.TS.Local().Format("2006-01-02 15:04:05"), phrase.Clean(user), phrase.Clean(a.From), a.Verb, phrase.Clean(what), phrase.Clean(a.Detail))
 }
 
 // read asks page by page until it has count actions or all.

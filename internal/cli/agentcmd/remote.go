@@ -10,6 +10,16 @@ import (
 	"cdui/internal/tlspin"
 )
 
+// reached is the end of a tunnel that leads to the control plane.
+type reached struct {
+	Reached string `json:"reached"`
+}
+
+// forgotten is an agent whose folder is removed.
+type forgotten struct {
+	Forgotten string `json:"forgotten"`
+}
+
 // newReach makes `cdui agent reach`, which `cdui agent ssh` calls on the other
 // machine: whether a tunnel leads to the control plane.
 func newReach(e *env.Env) *cobra.Command {
@@ -30,14 +40,14 @@ func newReach(e *env.Env) *cobra.Command {
 				return env.Failed("%s", err)
 			}
 			if asJSON {
-				return e.JSON(map[string]string{"reached": args[0]})
+				return e.JSON(reached{args[0]})
 			}
 			e.Print("the control plane answers at %s", args[0])
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&pin, "pin", "", "key of the control plane, sha256:...")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the end as one JSON document")
+	env.JSONFlag(cmd.Flags(), &asJSON, "print the end as one JSON document", env.One[reached]())
 	return cmd
 }
 
@@ -63,12 +73,12 @@ func newForget(e *env.Env) *cobra.Command {
 				return env.Failed("%s", err)
 			}
 			if asJSON {
-				return e.JSON(map[string]string{"forgotten": args[0]})
+				return e.JSON(forgotten{args[0]})
 			}
 			e.Print("forgot %s", args[0])
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print its name as one JSON document")
+	env.JSONFlag(cmd.Flags(), &asJSON, "print its name as one JSON document", env.One[forgotten]())
 	return cmd
 }

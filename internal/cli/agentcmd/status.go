@@ -17,6 +17,11 @@ import (
 	"cdui/internal/warm/stock"
 )
 
+// Running is the agents that run on this machine.
+type Running struct {
+	Agents []agent.Status `json:"agents"`
+}
+
 func newStatus(e *env.Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -32,7 +37,7 @@ knows them, what they offer, which runs they have.`,
 			return status(cmd.Context(), e, strings.Join(args, ""), asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	env.JSONFlag(cmd.Flags(), &asJSON, "print one JSON document", env.One[Running]())
 	return cmd
 }
 
@@ -55,7 +60,7 @@ func status(ctx context.Context, e *env.Env, name string, asJSON bool) error {
 	case err != nil:
 		return err
 	case asJSON:
-		return e.JSON(map[string][]agent.Status{"agents": list})
+		return e.JSON(Running{Agents: list})
 	case len(list) == 0:
 		return &client.Unreachable{Text: "no agent is running here; start one with: cdui agent start", Absent: true}
 	}

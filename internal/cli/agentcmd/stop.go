@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cdui/internal/agent"
+	"cdui/internal/api"
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/text"
 )
@@ -39,7 +40,7 @@ agents run.`,
 		},
 	}
 	cmd.Flags().BoolVar(&o.cancelRuns, "cancel-runs", false, "stop the trainings too")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print how many trainings go on as one JSON document")
+	env.JSONFlag(cmd.Flags(), &o.json, "print how many trainings go on as one JSON document", env.One[api.ShutdownReply]())
 	return cmd
 }
 
@@ -70,7 +71,7 @@ func stop(ctx context.Context, e *env.Env, o *stopOptions) error {
 	}
 	switch {
 	case o.json:
-		return e.JSON(map[string]int{"left": left})
+		return e.JSON(api.ShutdownReply{Left: left})
 	case name == "":
 		e.Say("no agent is running here")
 	case left == 1:

@@ -30,6 +30,12 @@ type Finding struct {
 	Mend  string `json:"mend,omitempty"`
 }
 
+// Report is all findings. OK is false where something is broken.
+type Report struct {
+	OK       bool      `json:"ok"`
+	Findings []Finding `json:"findings"`
+}
+
 // Check looks at one thing.
 type Check func(ctx context.Context) []Finding
 
@@ -47,7 +53,7 @@ something is broken; warnings alone leave it 0.`,
 		Args: env.Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), e, checks, asJSON) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	env.JSONFlag(cmd.Flags(), &asJSON, "print one JSON document", env.One[Report]())
 	return cmd
 }
 
@@ -66,7 +72,7 @@ func run(ctx context.Context, e *env.Env, checks []Check, asJSON bool) error {
 		}
 	}
 	if asJSON {
-		if err := e.JSON(map[string]any{"ok": bad == 0, "findings": findings}); err != nil {
+		if err := e.JSON(Report{OK: bad == 0, Findings: findings}); err != nil {
 			return err
 		}
 	} else if err := table(findings, e.Style()).Write(e.Out, e.Style()); err != nil {

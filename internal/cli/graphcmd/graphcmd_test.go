@@ -23,7 +23,7 @@ func execute(t *testing.T, e *clitest.Env, args ...string) error {
 	t.Helper()
 	deps := graphcmd.Deps{Client: func() *client.Client { return e.Client() }}
 	root := &cobra.Command{Use: "cdui", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(graphcmd.NewValidate(e.Env, deps, nil), graphcmd.NewNodes(e.Env, deps, nil), graphcmd.NewPresets(e.Env, deps, nil))
+	root.AddCommand(graphcmd.NewValidate(e.Env, deps, nil), graphcmd.NewNodes(e.Env, deps), graphcmd.NewPresets(e.Env, deps))
 	root.SetArgs(args)
 	return root.ExecuteContext(t.Context())
 }

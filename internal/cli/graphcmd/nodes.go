@@ -4,73 +4,103 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"cdui/internal/api"
 	"cdui/internal/catalog"
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/graphfile"
+	"cdui/internal/cli/listing"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 )
 
-// ListOptions is what `cdui nodes` and `cdui presets` are asked.
-type ListOptions struct {
-	Name     string
-	Category string
-	JSON     bool
-	Quiet    bool
+// NewNodes makes `cdui nodes`.
+func NewNodes(e *env.Env, d Deps) *cobra.Command {
+	last := ""
+	list := &listing.List[[]catalog.Definition, catalog.Definition]{
+		Rows:    func(all []catalog.Definition) []catalog.Definition { return byCategory(all, nodeCategory, nodeName) },
+		Columns: []text.Column{{Title: "CATEGORY"}, {Title: "NODE"}, {Title: "WHAT IT DOES", Flex: true, Min: 16}},
+		Cells: func(_ *env.Env, n catalog.Definition) []text.Cell {
+			category := ""
+			if n.Category != last {
+				category, last = n.Category, n.Category
+			}
+			return []text.Cell{{Text: phrase.Clean(category), Colour: text.Grey}, {Text: phrase.Clean(n.NodeName)}, {Text: phrase.Clean(n.Description)}}
+		},
+	}
+	return types[catalog.Definition]{
+		what: "node type", name: nodeName, category: nodeCategory, show: showNode, fetch: graphfile.Source.Nodes,
+		about: func(n catalog.Definition) string { return n.Description },
+	}.on(e, d, list, &cobra.Command{
+		Use:   "nodes [NAME]",
+		Short: "List node types, or show one",
+		Long: `List the node types that graphs are made of, by category. With a name: its ports,
+and its params with their defaults and what they may be.`,
+		Example: `  cdui nodes
+  cdui nodes --category Training
+  cdui nodes TrainingLoop`,
+	})
 }
 
-// NewNodes makes `cdui nodes`. runF replaces the run in tests.
-func NewNodes(e *env.Env, d Deps, runF func(context.Context, *ListOptions) error) *cobra.Command {
-	if runF == nil {
-		runF = func(ctx context.Context, o *ListOptions) error { return Nodes(ctx, e, d, o) }
+// types is a kind of thing in the catalogue.
+type types[T any] struct {
+	what           string
+	name, category func(T) string
+	about          func(T) string
+	show           func(*env.Env, T) error
+	fetch          func(graphfile.Source, context.Context) ([]T, error)
+}
+
+// on makes a command list the things, or show the one that is named.
+func (k types[T]) on(e *env.Env, d Deps, list *listing.List[[]T, T], cmd *cobra.Command) *cobra.Command {
+	var category, name string
+	list.Flags = func(f *pflag.FlagSet) {
+		f.StringVarP(&category, "category", "c", "", "only those of this category")
 	}
-	cmd := list(runF, "one node type")
-	cmd.Use = "nodes [NAME]"
-	cmd.Short = "List node types, or show one"
-	cmd.Long = `List the node types that graphs are made of, by category. With a name: its ports,
-and its params with their defaults and what they may be.`
-	cmd.Example = `  cdui nodes
-  cdui nodes --category Training
-  cdui nodes TrainingLoop`
+	list.Check = func(args []string) error {
+		switch name = strings.Join(args, ""); {
+		case name == "":
+			return nil
+		case category != "":
+			return env.Usagef("--category means nothing with a name")
+		}
+		list.Draw = func(e *env.Env, _ io.Writer, one []T) error { return k.show(e, one[0]) }
+		list.Document = func(one []T) any { return one[0] }
+		return nil
+	}
+	list.Fetch = func(ctx context.Context) (found []T, err error) {
+		err = d.ask(ctx, e, func(ctx context.Context, src graphfile.Source) error {
+			all, err := k.fetch(src, ctx)
+			switch {
+			case err != nil:
+				return err
+			case name != "":
+				one, err := pick(all, k.name, name, k.what)
+				found = []T{one}
+				return err
+			}
+			found, err = within(all, k.category, category)
+			return err
+		})
+		return found, err
+	}
+	list.ID, list.IDs, list.Empty = k.name, "names", "no "+k.what+"s"
+	list.Documents = []env.Document{env.One[T]().If("with a name")}
+	cmd.Args = env.Args(0, 1, "one "+k.what)
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		nodes, err := d.Client().Nodes(cmd.Context())
+		all, err := k.fetch(d.Client(), cmd.Context())
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return completions(nodes, nodeName, func(n catalog.Definition) string { return n.Description }), cobra.ShellCompDirectiveNoFileComp
+		return completions(all, k.name, k.about), cobra.ShellCompDirectiveNoFileComp
 	}
-	return cmd
-}
-
-// list makes what the two commands share.
-func list(runF func(context.Context, *ListOptions) error, what string) *cobra.Command {
-	o := &ListOptions{}
-	cmd := &cobra.Command{
-		Args: env.Args(0, 1, what),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				o.Name = args[0]
-			}
-			if o.Name != "" && o.Category != "" {
-				return env.Usagef("--category means nothing with a name")
-			}
-			if o.JSON && o.Quiet {
-				return env.Usagef("--json and --quiet can't be given together")
-			}
-			return runF(cmd.Context(), o)
-		},
-	}
-	f := cmd.Flags()
-	f.StringVarP(&o.Category, "category", "c", "", "only those of this category")
-	f.BoolVar(&o.JSON, "json", false, "print one JSON document")
-	f.BoolVarP(&o.Quiet, "quiet", "q", false, "print names alone")
-	return cmd
+	return list.On(e, cmd)
 }
 
 func completions[T any](items []T, name, about func(T) string) []cobra.Completion {
@@ -83,58 +113,6 @@ func completions[T any](items []T, name, about func(T) string) []cobra.Completio
 
 func nodeName(d catalog.Definition) string     { return d.NodeName }
 func nodeCategory(d catalog.Definition) string { return d.Category }
-
-// Nodes prints node types.
-func Nodes(ctx context.Context, e *env.Env, d Deps, o *ListOptions) error {
-	return d.ask(ctx, e, func(ctx context.Context, src graphfile.Source) error {
-		nodes, err := src.Nodes(ctx)
-		if err != nil {
-			return err
-		}
-		if o.Name != "" {
-			node, err := pick(nodes, nodeName, o.Name, "node type")
-			switch {
-			case err != nil:
-				return err
-			case o.JSON:
-				return e.JSON(node)
-			case o.Quiet:
-				e.Print("%s", node.NodeName)
-				return nil
-			}
-			return showNode(e, node)
-		}
-		if nodes, err = within(nodes, nodeCategory, o.Category); err != nil {
-			return err
-		}
-		switch {
-		case o.JSON:
-			return e.JSON(nodes)
-		case o.Quiet:
-			return names(e, nodes, nodeName)
-		}
-		t := &text.Table{Columns: []text.Column{
-			{Title: "CATEGORY"}, {Title: "NODE"}, {Title: "WHAT IT DOES", Flex: true, Min: 16},
-		}}
-		last := ""
-		for _, n := range byCategory(nodes, nodeCategory, nodeName) {
-			category := ""
-			if n.Category != last {
-				category, last = n.Category, n.Category
-			}
-			t.Add(text.Cell{Text: phrase.Clean(category), Colour: text.Grey}, text.Cell{Text: phrase.Clean(n.NodeName)},
-				text.Cell{Text: phrase.Clean(n.Description)})
-		}
-		return t.Write(e.Out, e.Style())
-	})
-}
-
-func names[T any](e *env.Env, items []T, name func(T) string) error {
-	for _, item := range items {
-		e.Print("%s", name(item))
-	}
-	return nil
-}
 
 func byCategory[T any](items []T, category, name func(T) string) []T {
 	return slices.SortedStableFunc(slices.Values(items), func(a, b T) int {

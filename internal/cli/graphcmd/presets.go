@@ -1,7 +1,6 @@
 package graphcmd
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -11,78 +10,42 @@ import (
 	"cdui/internal/catalog"
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/graphfile"
+	"cdui/internal/cli/listing"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 )
 
-// NewPresets makes `cdui presets`. runF replaces the run in tests.
-func NewPresets(e *env.Env, d Deps, runF func(context.Context, *ListOptions) error) *cobra.Command {
-	if runF == nil {
-		runF = func(ctx context.Context, o *ListOptions) error { return Presets(ctx, e, d, o) }
-	}
-	cmd := list(runF, "one preset")
-	cmd.Use = "presets [NAME]"
-	cmd.Short = "List presets, or show one"
-	cmd.Long = `List the installed presets, pieces of graph that are used as one node. With a name:
-its ports, and its nodes with their params, which a run sets by
-instance.node.param.`
-	cmd.Example = `  cdui presets
-  cdui presets "Training Pipeline"
-  cdui run train.json --set train-pipeline.train_loop.epochs=5`
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		presets, err := d.Client().Presets(cmd.Context())
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return completions(presets, presetName, func(p catalog.Preset) string { return p.Description }), cobra.ShellCompDirectiveNoFileComp
-	}
-	return cmd
-}
-
-func presetName(p catalog.Preset) string     { return p.Name }
-func presetCategory(p catalog.Preset) string { return p.Category }
-
-// Presets prints presets.
-func Presets(ctx context.Context, e *env.Env, d Deps, o *ListOptions) error {
-	return d.ask(ctx, e, func(ctx context.Context, src graphfile.Source) error {
-		presets, err := src.Presets(ctx)
-		if err != nil {
-			return err
-		}
-		if o.Name != "" {
-			preset, err := pick(presets, presetName, o.Name, "preset")
-			switch {
-			case err != nil:
-				return err
-			case o.JSON:
-				return e.JSON(preset)
-			case o.Quiet:
-				e.Print("%s", preset.Name)
-				return nil
-			}
-			return showPreset(e, preset)
-		}
-		if presets, err = within(presets, presetCategory, o.Category); err != nil {
-			return err
-		}
-		switch {
-		case o.JSON:
-			return e.JSON(presets)
-		case o.Quiet:
-			return names(e, presets, presetName)
-		}
-		t := &text.Table{Columns: []text.Column{
+// NewPresets makes `cdui presets`.
+func NewPresets(e *env.Env, d Deps) *cobra.Command {
+	list := &listing.List[[]catalog.Preset, catalog.Preset]{
+		Rows: func(all []catalog.Preset) []catalog.Preset { return all },
+		Columns: []text.Column{
 			{Title: "PRESET"},
 			{Title: "CATEGORY", Drop: 1},
 			{Title: "NODES", Right: true, Drop: 2},
 			{Title: "WHAT IT DOES", Flex: true, Wrap: true, Min: 16},
-		}}
-		for _, p := range presets {
-			t.Add(text.Text(phrase.Clean(p.Name), phrase.Clean(p.Category), text.Count(len(p.Nodes)), phrase.Clean(p.Description))...)
-		}
-		return t.Write(e.Out, e.Style())
+		},
+		Cells: func(_ *env.Env, p catalog.Preset) []text.Cell {
+			return text.Text(phrase.Clean(p.Name), phrase.Clean(p.Category), text.Count(len(p.Nodes)), phrase.Clean(p.Description))
+		},
+	}
+	return types[catalog.Preset]{
+		what: "preset", name: presetName, category: presetCategory, show: showPreset, fetch: graphfile.Source.Presets,
+		about: func(p catalog.Preset) string { return p.Description },
+	}.on(e, d, list, &cobra.Command{
+		Use:   "presets [NAME]",
+		Short: "List presets, or show one",
+		Long: `List the installed presets, pieces of graph that are used as one node. With a name:
+its ports, and its nodes with their params, which a run sets by
+instance.node.param.`,
+		Example: `  cdui presets
+  cdui presets "Training Pipeline"
+  cdui run train.json --set train-pipeline.train_loop.epochs=5`,
 	})
 }
+
+func presetName(p catalog.Preset) string     { return p.Name }
+func presetCategory(p catalog.Preset) string { return p.Category }
 
 // showPreset prints all of a preset.
 func showPreset(e *env.Env, p catalog.Preset) error {

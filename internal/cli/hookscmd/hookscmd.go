@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
+	"cdui/internal/cli/listing"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 	"cdui/internal/client"
@@ -23,17 +23,12 @@ type Deps struct {
 	Client func() *client.Client
 }
 
-type listOptions struct{ json, quiet bool }
-
-func (o *listOptions) flags(f *pflag.FlagSet) {
-	f.BoolVar(&o.json, "json", false, "print one JSON document")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "print names alone")
-}
-
 // New makes `cdui hooks`.
 func New(e *env.Env, d Deps) *cobra.Command {
-	o := &listOptions{}
-	cmd := &cobra.Command{
+	rm := listing.Remove{Noun: "a hook", Of: "cdui hooks", Done: "removed", Forget: func(ctx context.Context, name string) error {
+		return d.Client().RemoveHook(ctx, name)
+	}}
+	return listing.Group(e, func() *listing.List[api.HookList, api.Hook] { return list(d) }, &cobra.Command{
 		Use:   "hooks",
 		Short: "Have something called when runs end, a worker goes or a card falls ill",
 		Long: `List the commands and URLs that the control plane calls when something happens, and
@@ -42,59 +37,34 @@ standard input, a URL by POST.`,
 		Example: `  cdui hooks add chat --on failed,lost --url https://chat.example/cdui --token-file ~/chat.token
   cdui hooks add mail --on failed -- /usr/local/bin/mail-me
   cdui hooks test chat`,
-		Args: env.UnknownCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd.Context(), e, d, o) },
-	}
-	o.flags(cmd.Flags())
-	cmd.AddCommand(newList(e, d), newAdd(e, d), newRemove(e, d), newTest(e, d))
-	return cmd
+	}, &cobra.Command{
+		Short: "List the hooks", Example: "  cdui hooks ls",
+	}, newAdd(e, d), rm.On(e, &cobra.Command{
+		Use: "rm NAME...", Short: "Forget hooks, and the calls that wait for them", Example: "  cdui hooks rm mail",
+	}), newTest(e, d))
 }
 
-func newList(e *env.Env, d Deps) *cobra.Command {
-	o := &listOptions{}
-	cmd := &cobra.Command{
-		Use: "ls", Short: "List the hooks", Example: "  cdui hooks ls",
-		Args: env.Args(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd.Context(), e, d, o) },
+func list(d Deps) *listing.List[api.HookList, api.Hook] {
+	return &listing.List[api.HookList, api.Hook]{
+		Fetch: func(ctx context.Context) (api.HookList, error) { return d.Client().Hooks(ctx) },
+		Rows:  func(l api.HookList) []api.Hook { return l.Hooks },
+		ID:    func(h api.Hook) string { return h.Name }, IDs: "names",
+		Empty: "no hooks; add one with: cdui hooks add NAME --on failed -- COMMAND",
+		Columns: []text.Column{
+			{Title: "NAME"}, {Title: "ON"}, {Title: "CALLS", Flex: true, Min: 12}, {Title: "TAKEN", Right: true}, {Title: "LOST", Right: true}, {Title: "LAST ERROR", Flex: true, Min: 10},
+		},
+		Cells: func(_ *env.Env, h api.Hook) []text.Cell {
+			calls := h.URL
+			if len(h.Command) > 0 {
+				calls = strings.Join(h.Command, " ")
+			}
+			on := make([]string, len(h.On))
+			for i, event := range h.On {
+				on[i] = string(event)
+			}
+			return text.Text(h.Name, strings.Join(on, ","), phrase.Clean(calls), fmt.Sprint(h.Delivered), fmt.Sprint(h.GivenUp+h.Dropped), phrase.Clean(h.LastError))
+		},
 	}
-	o.flags(cmd.Flags())
-	return cmd
-}
-
-func list(ctx context.Context, e *env.Env, d Deps, o *listOptions) error {
-	reply, err := d.Client().Hooks(ctx)
-	if err != nil {
-		return err
-	}
-	switch {
-	case o.json:
-		return e.JSON(reply)
-	case o.quiet:
-		for _, h := range reply.Hooks {
-			e.Print("%s", h.Name)
-		}
-		return nil
-	case len(reply.Hooks) == 0:
-		if e.OutTTY {
-			e.Say("no hooks; add one with: cdui hooks add NAME --on failed -- COMMAND")
-		}
-		return nil
-	}
-	t := &text.Table{Columns: []text.Column{
-		{Title: "NAME"}, {Title: "ON"}, {Title: "CALLS", Flex: true, Min: 12}, {Title: "TAKEN", Right: true}, {Title: "LOST", Right: true}, {Title: "LAST ERROR", Flex: true, Min: 10},
-	}}
-	for _, h := range reply.Hooks {
-		calls := h.URL
-		if len(h.Command) > 0 {
-			calls = strings.Join(h.Command, " ")
-		}
-		on := make([]string, len(h.On))
-		for i, event := range h.On {
-			on[i] = string(event)
-		}
-		t.Add(text.Text(h.Name, strings.Join(on, ","), phrase.Clean(calls), fmt.Sprint(h.Delivered), fmt.Sprint(h.GivenUp+h.Dropped), phrase.Clean(h.LastError))...)
-	}
-	return t.Write(e.Out, e.Style())
 }
 
 func newAdd(e *env.Env, d Deps) *cobra.Command {
@@ -150,35 +120,7 @@ five times in all.`,
 	f.StringVar(&url, "url", "", "address that is sent a POST")
 	f.StringVar(&tokenFile, "token-file", "", "file on the control plane's machine with a token for it, mode 0600")
 	f.StringVar(&tokenEnv, "token-env", "", "variable of the control plane's environment with a token for it")
-	f.BoolVar(&asJSON, "json", false, "print the hook as one JSON document")
-	return cmd
-}
-
-func newRemove(e *env.Env, d Deps) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use: "rm NAME...", Short: "Forget hooks, and the calls that wait for them", Example: "  cdui hooks rm mail",
-		Args: env.Args(1, -1, "one or more names"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c := d.Client()
-			for _, name := range args {
-				if strings.TrimSpace(name) == "" {
-					return env.Usagef("a hook's name is empty; cdui hooks -q lists them")
-				}
-				if err := c.RemoveHook(cmd.Context(), name); err != nil {
-					return err
-				}
-				if !asJSON {
-					e.Print("removed %s", name)
-				}
-			}
-			if asJSON {
-				return e.JSON(map[string][]string{"removed": args})
-			}
-			return nil
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print their names as one JSON document")
+	env.JSONFlag(f, &asJSON, "print the hook as one JSON document", env.One[api.Hook]())
 	return cmd
 }
 
@@ -209,6 +151,6 @@ func newTest(e *env.Env, d Deps) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print how it went as one JSON document")
+	env.JSONFlag(cmd.Flags(), &asJSON, "print how it went as one JSON document", env.One[api.HookTestReply]())
 	return cmd
 }

@@ -78,7 +78,7 @@ func stateCommand(e *env.Env, d Deps, verb, short, done string, call func(*clien
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one run a line")
+	env.JSONFlag(cmd.Flags(), &asJSON, "print JSON, one run a line", env.Lines[api.RunState]())
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print ids alone")
 	return cmd
 }
@@ -91,8 +91,13 @@ func completes(verb string) []run.Status {
 	return run.Statuses()
 }
 
+// Removed is a run that is gone.
+type Removed struct {
+	RunID string `json:"run_id"`
+}
+
 func newRemove(e *env.Env, d Deps) *cobra.Command {
-	var quiet bool
+	var asJSON, quiet bool
 	cmd := &cobra.Command{
 		Use:   "rm RUN...",
 		Short: "Remove ended runs with all that is recorded of them",
@@ -112,15 +117,19 @@ produced elsewhere stay. A run that goes on is refused; cancel it first.`,
 				if err := c.Delete(cmd.Context(), r.ID); err != nil {
 					return err
 				}
-				if quiet {
+				switch {
+				case asJSON:
+					return e.JSONLine(Removed{r.ID})
+				case quiet:
 					e.Print("%s", r.ID)
-				} else {
+				default:
 					e.Print("run %s is removed", run.Short(r.ID))
 				}
 				return nil
 			})
 		},
 	}
+	env.JSONFlag(cmd.Flags(), &asJSON, "print JSON, one run a line", env.Lines[Removed]())
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print ids alone")
 	return cmd
 }

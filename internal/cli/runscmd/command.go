@@ -6,9 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cdui/internal/api"
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/factscmd"
 	"cdui/internal/cli/follow"
+	"cdui/internal/cli/listing"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/client"
 	"cdui/internal/run"
@@ -22,21 +24,17 @@ type Deps struct {
 
 // New makes `cdui runs`. more are commands of other packages that belong to it.
 func New(e *env.Env, d Deps, more ...*cobra.Command) *cobra.Command {
-	o := &ListOptions{}
-	cmd := &cobra.Command{
+	subs := append([]*cobra.Command{
+		newShow(e, d), newEvents(e, d), NewLogs(e, d, nil), newMetrics(e, d),
+		newArtifacts(e, d), factscmd.New(e, d.Client, complete(d)), NewCancel(e, d, nil), newHold(e, d), newRelease(e, d), newPin(e, d), newUnpin(e, d), newRemove(e, d), newWait(e, d, nil),
+	}, more...)
+	return listing.Group(e, func() *listing.List[api.RunList, api.Run] { return list(d) }, &cobra.Command{
 		Use:   "runs",
 		Short: "List runs, and look at or change them",
 		Example: `  cdui runs --status running
   cdui runs show 3f1c9a
   cdui runs metrics 3f1c9a --plot`,
-		Args: env.UnknownCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return List(cmd.Context(), e, d, o) },
-	}
-	o.flags(cmd.Flags())
-	cmd.AddCommand(NewList(e, d, nil), newShow(e, d), newEvents(e, d), NewLogs(e, d, nil), newMetrics(e, d),
-		newArtifacts(e, d), factscmd.New(e, d.Client, complete(d)), NewCancel(e, d, nil), newHold(e, d), newRelease(e, d), newPin(e, d), newUnpin(e, d), newRemove(e, d), newWait(e, d, nil))
-	cmd.AddCommand(more...)
-	return cmd
+	}, listCommand(), subs...)
 }
 
 // complete offers run ids to the shell.

@@ -3,7 +3,6 @@ package runscmd
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -12,44 +11,39 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
+	"cdui/internal/cli/listing"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
-	"cdui/internal/cli/watch"
 	"cdui/internal/client"
 	"cdui/internal/client/live"
 	"cdui/internal/run"
 )
 
-// ListOptions is what a list is asked.
-type ListOptions struct {
-	Statuses []string
-	Active   bool
-	Tag      string
-	Limit    int
-	Offset   int
-	JSON     bool
-	Quiet    bool
-	Watch    bool
+// which says which runs a list has.
+type which struct {
+	listing.Part
+	statuses  []string
+	active    bool
+	tag, user string
+
+	filter client.ListFilter
 }
 
-func (o *ListOptions) flags(f *pflag.FlagSet) {
-	f.StringSliceVarP(&o.Statuses, "status", "s", nil, "only runs in this status; may be repeated")
-	f.BoolVarP(&o.Active, "active", "a", false, "only runs that wait or execute")
-	f.StringVar(&o.Tag, "tag", "", "only runs with this tag")
-	f.IntVarP(&o.Limit, "limit", "n", 30, "how many, 1 to 500")
-	f.IntVar(&o.Offset, "offset", 0, "how many of the newest to skip")
-	f.BoolVar(&o.JSON, "json", false, "print one JSON document")
-	f.BoolVarP(&o.Quiet, "quiet", "q", false, "print ids alone")
-	f.BoolVarP(&o.Watch, "watch", "w", false, "go on, and show the list again when it changed")
+func (o *which) flags(f *pflag.FlagSet) {
+	f.StringSliceVarP(&o.statuses, "status", "s", nil, "only runs in this status; may be repeated")
+	f.BoolVarP(&o.active, "active", "a", false, "only runs that wait or execute")
+	f.StringVar(&o.tag, "tag", "", "only runs with this tag")
+	f.StringVar(&o.user, "user", "", "only runs that this user submitted; those of the control plane's own token are local's")
+	o.Flags(f)
 }
 
 // NewList makes `cdui runs ls`.
-func NewList(e *env.Env, d Deps, runF func(context.Context, *ListOptions) error) *cobra.Command {
-	o := &ListOptions{}
-	if runF == nil {
-		runF = func(ctx context.Context, o *ListOptions) error { return List(ctx, e, d, o) }
-	}
-	cmd := &cobra.Command{
+func NewList(e *env.Env, d Deps) *cobra.Command {
+	return list(d).On(e, listCommand())
+}
+
+func listCommand() *cobra.Command {
+	return &cobra.Command{
 		Use:   "ls",
 		Short: "List runs, newest first",
 		Example: `  cdui ls
@@ -57,35 +51,65 @@ func NewList(e *env.Env, d Deps, runF func(context.Context, *ListOptions) error)
   cdui ls --watch --active
   cdui ls -a -q | xargs cdui cancel`,
 		Args: env.Args(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error { return runF(cmd.Context(), o) },
 	}
-	o.flags(cmd.Flags())
-	return cmd
 }
 
-// filter checks the options and makes a filter of them.
-func (o *ListOptions) filter() (client.ListFilter, error) {
-	f := client.ListFilter{Tag: o.Tag, Limit: o.Limit, Offset: o.Offset}
-	if o.Limit < 1 || o.Limit > 500 {
-		return f, env.Usagef("--limit must be 1 to 500, not %d", o.Limit)
+func list(d Deps) *listing.List[api.RunList, api.Run] {
+	o := &which{}
+	l := &listing.List[api.RunList, api.Run]{
+		Flags:  o.flags,
+		Fetch:  func(ctx context.Context) (api.RunList, error) { return d.Client().Runs(ctx, o.filter) },
+		Live:   func(b *live.Board) api.RunList { return only(b, o.filter) },
+		Client: d.Client,
+		Rows:   func(l api.RunList) []api.Run { return l.Runs },
+		ID:     func(r api.Run) string { return r.ID }, IDs: "ids",
+		Columns: []text.Column{
+			{},
+			{Title: "RUN"},
+			{Title: "NAME", Flex: true, Min: 10},
+			{Title: "WHERE", Drop: 2},
+			{Title: "STATUS", Drop: 1},
+			{Title: "RESULT", Flex: true, Min: 16, Drop: 3},
+			{Title: "AGE", Right: true},
+		},
+		Cells: cells,
+		More: func(l api.RunList) string {
+			if len(l.Runs) < l.Total {
+				return fmt.Sprintf("%s of %s", text.Count(len(l.Runs)), text.Plural(l.Total, "run"))
+			}
+			return ""
+		},
 	}
-	if o.Offset < 0 {
-		return f, env.Usagef("--offset must be 0 or more, not %d", o.Offset)
+	l.Check = func(args []string) error {
+		l.Empty = "no runs yet; start one with: cdui run train.py"
+		if len(o.statuses) > 0 || o.tag != "" || o.user != "" || o.active || o.Offset > 0 {
+			l.Empty = "no runs like that"
+		}
+		if err := o.Check(args); err != nil {
+			return err
+		}
+		return o.choose()
 	}
-	for _, s := range o.Statuses {
+	return l
+}
+
+// choose makes a filter of the flags.
+func (o *which) choose() error {
+	o.filter = client.ListFilter{Tag: o.tag, User: o.user, Limit: o.Limit, Offset: o.Offset}
+	for _, s := range o.statuses {
 		status := run.Status(strings.ToLower(s))
 		if !status.Valid() {
-			return f, env.Usagef("--status %q is unknown; use %s", s, statusList())
+			return env.Usagef("--status %q is unknown; use %s", s, statusList())
 		}
-		f.Statuses = append(f.Statuses, status)
+		o.filter.Statuses = append(o.filter.Statuses, status)
 	}
-	if o.Active {
-		if len(f.Statuses) > 0 {
-			return f, env.Usagef("--active and --status can't be given together")
+	if o.active {
+		if len(o.statuses) > 0 {
+			return env.Usagef("--active and --status can't be given together")
 		}
-		f.Statuses = active()
+		o.filter.Statuses = active()
 	}
-	return f, nil
+	return nil
 }
 
 func active() []run.Status {
@@ -100,104 +124,36 @@ func statusList() string {
 	return strings.Join(names, ", ")
 }
 
-// List prints runs.
-func List(ctx context.Context, e *env.Env, d Deps, o *ListOptions) error {
-	filter, err := o.filter()
-	if err != nil {
-		return err
-	}
-	if o.Watch {
-		return watch.Watch(ctx, e, watch.Dial(d.Client()), func(w io.Writer, b *live.Board) error {
-			return o.write(e, w, only(b, filter))
-		})
-	}
-	list, err := d.Client().Runs(ctx, filter)
-	if err != nil {
-		return err
-	}
-	return o.write(e, e.Out, list)
-}
-
-// write prints a list.
-func (o *ListOptions) write(e *env.Env, w io.Writer, list api.RunList) error {
-	switch {
-	case o.JSON:
-		return e.WriteJSON(w, list)
-	case o.Quiet:
-		for _, r := range list.Runs {
-			fmt.Fprintln(w, r.ID)
-		}
-		return nil
-	case len(list.Runs) == 0:
-		if e.OutTTY {
-			e.Say("no runs%s", emptyHint(o))
-		}
-		return nil
-	}
-	if err := table(e, list.Runs).Write(w, e.Style()); err != nil {
-		return err
-	}
-	if e.OutTTY && len(list.Runs) < list.Total {
-		more := fmt.Sprintf("%s of %s", text.Count(len(list.Runs)), text.Plural(list.Total, "run"))
-		if o.Watch {
-			_, err := fmt.Fprintln(w, more)
-			return err
-		}
-		e.Say("%s", more)
-	}
-	return nil
-}
-
 // only gives the runs of the feed that a filter lets through.
 func only(b *live.Board, f client.ListFilter) api.RunList {
 	list := api.RunList{Runs: []api.Run{}, Limit: f.Limit, Offset: f.Offset}
 	for _, r := range b.Runs() {
-		if len(f.Statuses) > 0 && !slices.Contains(f.Statuses, r.Status) || f.Tag != "" && !slices.Contains(r.Options.Tags, f.Tag) {
+		if len(f.Statuses) > 0 && !slices.Contains(f.Statuses, r.Status) || f.Tag != "" && !slices.Contains(r.Options.Tags, f.Tag) || f.User != "" && r.User != f.User {
 			continue
 		}
 		if list.Total++; list.Total > f.Offset && len(list.Runs) < f.Limit {
 			list.Runs = append(list.Runs, r)
 		}
 	}
-	if len(f.Statuses) == 0 && f.Tag == "" {
+	if len(f.Statuses) == 0 && f.Tag == "" && f.User == "" {
 		list.Total = max(list.Total, b.Counts().Runs)
 	}
 	return list
 }
 
-func emptyHint(o *ListOptions) string {
-	if len(o.Statuses) > 0 || o.Tag != "" || o.Active || o.Offset > 0 {
-		return " like that"
+func cells(e *env.Env, r api.Run) []text.Cell {
+	style, now, held := e.Style(), e.Now(), phrase.Held(r)
+	status := string(r.Status)
+	if held {
+		status = "held"
 	}
-	return " yet; start one with: cdui run train.py"
-}
-
-func table(e *env.Env, runs []api.Run) *text.Table {
-	t := &text.Table{Columns: []text.Column{
-		{},
-		{Title: "RUN"},
-		{Title: "NAME", Flex: true, Min: 10},
-		{Title: "WHERE", Drop: 2},
-		{Title: "STATUS", Drop: 1},
-		{Title: "RESULT", Flex: true, Min: 16, Drop: 3},
-		{Title: "AGE", Right: true},
-	}}
-	style, now := e.Style(), e.Now()
-	for _, r := range runs {
-		held := phrase.Held(r)
-		status := string(r.Status)
-		if held {
-			status = "held"
-		}
-		t.Add(
-			text.Cell{Text: style.Mark(r.Status, held), Colour: text.MarkColour(r.Status, held)},
-			text.Cell{Text: run.Short(r.ID)},
-			text.Cell{Text: phrase.Title(r.Row)},
-			text.Cell{Text: phrase.Where(r.Row)},
-			text.Cell{Text: status},
-			text.Cell{Text: phrase.Result(r, now)},
-			text.Cell{Text: text.Age(now.Sub(r.CreatedAt))},
-		)
+	return []text.Cell{
+		{Text: style.Mark(r.Status, held), Colour: text.MarkColour(r.Status, held)},
+		{Text: run.Short(r.ID)},
+		{Text: phrase.Title(r.Row)},
+		{Text: phrase.Where(r.Row)},
+		{Text: status},
+		{Text: phrase.Result(r, now)},
+		{Text: text.Age(now.Sub(r.CreatedAt))},
 	}
-	return t
 }

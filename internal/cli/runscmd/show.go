@@ -31,7 +31,7 @@ func newShow(e *env.Env, d Deps) *cobra.Command {
 			return show(cmd.Context(), e, d, args[0], asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the row as one JSON document")
+	env.JSONFlag(cmd.Flags(), &asJSON, "print the row as one JSON document", env.One[api.Run]())
 	return cmd
 }
 

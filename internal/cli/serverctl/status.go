@@ -27,7 +27,7 @@ func NewStatus(e *env.Env) *cobra.Command {
 		Args: env.Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return status(cmd.Context(), e, asJSON) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	env.JSONFlag(cmd.Flags(), &asJSON, "print one JSON document", env.One[api.ServerStatus]())
 	return cmd
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cdui/internal/api"
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/text"
 	"cdui/internal/client"
@@ -36,7 +37,7 @@ up again. With --cancel-runs they are asked to stop first.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runF(cmd.Context(), o) },
 	}
 	cmd.Flags().BoolVar(&o.CancelRuns, "cancel-runs", false, "stop the trainings too")
-	cmd.Flags().BoolVar(&o.JSON, "json", false, "print how many trainings go on as one JSON document")
+	env.JSONFlag(cmd.Flags(), &o.JSON, "print how many trainings go on as one JSON document", env.One[api.ShutdownReply]())
 	return cmd
 }
 
@@ -52,7 +53,7 @@ func Stop(ctx context.Context, e *env.Env, o *StopOptions) error {
 	var gone *client.Unreachable
 	if errors.As(err, &gone) && gone.Absent {
 		if o.JSON {
-			return e.JSON(map[string]int{"left": 0})
+			return e.JSON(api.ShutdownReply{})
 		}
 		e.Say("no control plane is running here")
 		return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cdui/internal/api"
 	"cdui/internal/cli/env"
 	"cdui/internal/client"
 	"cdui/internal/protocol"
@@ -98,7 +99,7 @@ after a restart of the control plane, log in again by the same command. With
 	f.BoolVar(&o.Upgrade, "upgrade", false, "bring the agent there to this version; trainings go on")
 	f.BoolVar(&o.Uninstall, "uninstall", false, "remove the worker, and all that is there of it")
 	f.BoolVar(&o.CancelRuns, "cancel-runs", false, "with --stop and --uninstall: stop the trainings too")
-	f.BoolVar(&o.JSON, "json", false, "print one JSON document")
+	env.JSONFlag(f, &o.JSON, "print one JSON document", env.One[Installed]().If("otherwise"), env.One[api.TunnelList]().If("with --status"), env.One[Stopped]().If("with --stop"), env.One[Uninstalled]().If("with --uninstall"))
 	return cmd
 }
 

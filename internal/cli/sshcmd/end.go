@@ -21,6 +21,27 @@ import (
 	"cdui/internal/version"
 )
 
+// Installed is a worker that was made of a machine, with the binary there.
+type Installed struct {
+	Worker      string `json:"worker"`
+	Target      string `json:"target"`
+	End         string `json:"end"`
+	Version     string `json:"version"`
+	Binary      string `json:"binary"`
+	CopiedBytes int64  `json:"copied_bytes"`
+}
+
+// Stopped is an agent that was stopped; Left is how many trainings go on.
+type Stopped struct {
+	Worker string `json:"worker"`
+	Left   int    `json:"left"`
+}
+
+// Uninstalled is a worker that was removed from both machines.
+type Uninstalled struct {
+	Removed string `json:"removed"`
+}
+
 // keyTag is the comment of the key for a worker's tunnel.
 func keyTag(worker string) string { return "cdui-tunnel-" + worker }
 
@@ -88,7 +109,7 @@ func (j *job) stop(ctx context.Context) error {
 		return err
 	}
 	if j.o.JSON {
-		return j.e.JSON(map[string]any{"worker": j.agent.Name, "left": left})
+		return j.e.JSON(Stopped{Worker: j.agent.Name, Left: left})
 	}
 	if left > 0 {
 		j.e.Print("stopped %s; %s on it go on, and cdui agent ssh %s takes them up again", j.agent.Name, text.Plural(left, "training"), j.o.Target)
@@ -131,7 +152,7 @@ func (j *job) uninstall(ctx context.Context) error {
 		return fmt.Errorf("remove the tunnel's key: %w", err)
 	}
 	if j.o.JSON {
-		return j.e.JSON(map[string]string{"removed": j.agent.Name})
+		return j.e.JSON(Uninstalled{j.agent.Name})
 	}
 	j.e.Print("removed %s; nothing of cdui is left on %s", j.agent.Name, j.o.Target)
 	return nil
@@ -147,8 +168,8 @@ func holds(n int) string {
 // report says what has become of the machine.
 func (j *job) report(t api.Tunnel, w api.Worker, installed bootstrap.Installed) error {
 	if j.o.JSON {
-		return j.e.JSON(map[string]any{
-			"worker": w.Name, "target": t.Target, "end": t.End, "version": w.Version, "binary": installed.Path, "copied_bytes": installed.Copied,
+		return j.e.JSON(Installed{
+			Worker: w.Name, Target: t.Target, End: t.End, Version: w.Version, Binary: installed.Path, CopiedBytes: installed.Copied,
 		})
 	}
 	for _, p := range installed.Passed {

@@ -26,7 +26,7 @@ func newCancel(e *env.Env, d Deps) *cobra.Command {
 			return said(e, y, asJSON, quiet)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	env.JSONFlag(cmd.Flags(), &asJSON, "print one JSON document", env.One[api.Study]())
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the id alone")
 	return cmd
 }
@@ -66,7 +66,7 @@ scored or still runs is left alone.`,
 	f := cmd.Flags()
 	f.Var(&maxRun, "max-run", "stop a run that executes longer than this; 0 is no limit")
 	f.Var(&maxActive, "max-active", "stop the study when its runs have executed this long together; 0 is no limit")
-	f.BoolVar(&asJSON, "json", false, "print one JSON document")
+	env.JSONFlag(f, &asJSON, "print one JSON document", env.One[api.Study]())
 	f.BoolVarP(&quiet, "quiet", "q", false, "print the id alone")
 	return cmd
 }

@@ -7,7 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cdui/internal/api"
 	"cdui/internal/cli/env"
+	"cdui/internal/cli/listing"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/client"
 	"cdui/internal/run"
@@ -20,8 +22,7 @@ type Deps struct {
 
 // New makes `cdui study`.
 func New(e *env.Env, d Deps) *cobra.Command {
-	o := &listOptions{}
-	cmd := &cobra.Command{
+	return listing.Group(e, func() *listing.List[api.StudyList, api.StudySummary] { return list(d) }, &cobra.Command{
 		Use:   "study",
 		Short: "Repeat a run with other seeds, and say how sure its metrics are",
 		Long: `Repeat a run: each repetition has a seed of its own, and the metrics get a mean, a
@@ -30,12 +31,10 @@ its end: a repetition that gets lost with its worker is repeated and not scored.
 		Example: `  cdui study run train.json --repetitions 5
   cdui study run --sweep 3f1c9a -n 10       # its best variant
   cdui study show 81d002`,
-		Args: env.UnknownCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd.Context(), e, d, o) },
-	}
-	o.flags(cmd.Flags())
-	cmd.AddCommand(NewRun(e, d, nil), newList(e, d), newShow(e, d), newWait(e, d), newCancel(e, d), newResume(e, d))
-	return cmd
+	}, &cobra.Command{
+		Short:   "List studies, newest first",
+		Example: `  cdui study ls`,
+	}, NewRun(e, d, nil), newShow(e, d), newWait(e, d), newCancel(e, d), newResume(e, d))
 }
 
 // complete offers the ids of studies to the shell.

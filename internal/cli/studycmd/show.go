@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/follow"
+	"cdui/internal/cli/listing"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 	"cdui/internal/client"
@@ -20,79 +20,36 @@ import (
 	"cdui/internal/study"
 )
 
-// listOptions is what a list is asked.
-type listOptions struct {
-	limit, offset int
-	json, quiet   bool
-}
-
-func (o *listOptions) flags(f *pflag.FlagSet) {
-	f.IntVarP(&o.limit, "limit", "n", 30, "how many, 1 to 500")
-	f.IntVar(&o.offset, "offset", 0, "how many of the newest to skip")
-	f.BoolVar(&o.json, "json", false, "print one JSON document")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "print ids alone")
-}
-
-func newList(e *env.Env, d Deps) *cobra.Command {
-	o := &listOptions{}
-	cmd := &cobra.Command{
-		Use:     "ls",
-		Short:   "List studies, newest first",
-		Example: `  cdui study ls`,
-		Args:    env.Args(0, 0, ""),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return list(cmd.Context(), e, d, o) },
+func list(d Deps) *listing.List[api.StudyList, api.StudySummary] {
+	part := &listing.Part{}
+	return &listing.List[api.StudyList, api.StudySummary]{
+		Flags: part.Flags,
+		Check: part.Check,
+		Fetch: func(ctx context.Context) (api.StudyList, error) {
+			return d.Client().Studies(ctx, part.Limit, part.Offset)
+		},
+		Rows: func(l api.StudyList) []api.StudySummary { return l.Studies },
+		ID:   func(y api.StudySummary) string { return y.StudyID }, IDs: "ids",
+		Empty: "no studies yet; queue one with: cdui study run FILE",
+		Columns: []text.Column{
+			{},
+			{Title: "STUDY"},
+			{Title: "NAME", Flex: true, Min: 10},
+			{Title: "STATE"},
+			{Title: "SCORED", Right: true},
+			{Title: "RESULT", Flex: true, Min: 10, Drop: 1},
+			{Title: "AGE", Right: true},
+		},
+		Cells: func(e *env.Env, y api.StudySummary) []text.Cell {
+			style, now := e.Style(), e.Now()
+			mark := phrase.StudyStatus(y)
+			return []text.Cell{
+				text.Cell{Text: style.Mark(mark, false), Colour: text.MarkColour(mark, false)},
+				text.Cell{Text: run.Short(y.StudyID)}, text.Cell{Text: name(y.Name)}, text.Cell{Text: string(y.State)},
+				text.Cell{Text: fmt.Sprintf("%d/%d", y.Counts[study.Scored], y.Repetitions)}, text.Cell{Text: phrase.StudyResult(style, y)}, text.Cell{Text: text.Age(now.Sub(y.CreatedAt))},
+			}
+		},
 	}
-	o.flags(cmd.Flags())
-	return cmd
-}
-
-func list(ctx context.Context, e *env.Env, d Deps, o *listOptions) error {
-	switch {
-	case o.limit < 1 || o.limit > 500:
-		return env.Usagef("--limit must be 1 to 500, not %d", o.limit)
-	case o.offset < 0:
-		return env.Usagef("--offset must be 0 or more, not %d", o.offset)
-	}
-	found, err := d.Client().Studies(ctx, o.limit, o.offset)
-	switch {
-	case err != nil:
-		return err
-	case o.json:
-		return e.JSON(found)
-	case o.quiet:
-		for _, x := range found.Studies {
-			e.Print("%s", x.StudyID)
-		}
-		return nil
-	case len(found.Studies) == 0:
-		if e.OutTTY {
-			e.Say("no studies yet; queue one with: cdui study run FILE")
-		}
-		return nil
-	}
-	return table(e, found.Studies).Write(e.Out, e.Style())
-}
-
-func table(e *env.Env, list []api.StudySummary) *text.Table {
-	t := &text.Table{Columns: []text.Column{
-		{},
-		{Title: "STUDY"},
-		{Title: "NAME", Flex: true, Min: 10},
-		{Title: "STATE"},
-		{Title: "SCORED", Right: true},
-		{Title: "RESULT", Flex: true, Min: 10, Drop: 1},
-		{Title: "AGE", Right: true},
-	}}
-	style, now := e.Style(), e.Now()
-	for _, y := range list {
-		mark := phrase.StudyStatus(y)
-		t.Add(
-			text.Cell{Text: style.Mark(mark, false), Colour: text.MarkColour(mark, false)},
-			text.Cell{Text: run.Short(y.StudyID)}, text.Cell{Text: name(y.Name)}, text.Cell{Text: string(y.State)},
-			text.Cell{Text: fmt.Sprintf("%d/%d", y.Counts[study.Scored], y.Repetitions)}, text.Cell{Text: phrase.StudyResult(style, y)}, text.Cell{Text: text.Age(now.Sub(y.CreatedAt))},
-		)
-	}
-	return t
 }
 
 func name(s string) string {
@@ -131,7 +88,7 @@ func newShow(e *env.Env, d Deps) *cobra.Command {
 			return show(e, y)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	env.JSONFlag(cmd.Flags(), &asJSON, "print one JSON document", env.One[api.Study]())
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the runs' ids alone")
 	return cmd
 }
@@ -266,7 +223,7 @@ else 1, and 124 when --timeout is over.`,
 	}
 	f := cmd.Flags()
 	f.Var(&timeout, "timeout", "give up after this time, with exit code 124")
-	f.BoolVar(&asJSON, "json", false, "print the study as one JSON document at the end")
+	env.JSONFlag(f, &asJSON, "print the study as one JSON document at the end", env.One[api.Study]())
 	f.BoolVarP(&quiet, "quiet", "q", false, "print nothing")
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cdui/internal/api"
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/text"
 	"cdui/internal/run"
@@ -41,7 +42,7 @@ func newCancel(e *env.Env, d Deps) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	env.JSONFlag(cmd.Flags(), &asJSON, "print one JSON document", env.One[api.SweepCancelReply]())
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the id alone")
 	return cmd
 }
@@ -82,7 +83,7 @@ whose run is gone without a result. What succeeded stays as it is.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&failed, "failed", false, "those that did not succeed")
-	f.BoolVar(&asJSON, "json", false, "print one JSON document")
+	env.JSONFlag(f, &asJSON, "print one JSON document", env.One[api.SweepRerunReply]())
 	f.BoolVarP(&quiet, "quiet", "q", false, "print the new runs' ids alone")
 	return cmd
 }

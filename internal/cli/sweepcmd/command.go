@@ -7,7 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cdui/internal/api"
 	"cdui/internal/cli/env"
+	"cdui/internal/cli/listing"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/client"
 	"cdui/internal/run"
@@ -20,8 +22,7 @@ type Deps struct {
 
 // New makes `cdui sweep`.
 func New(e *env.Env, d Deps) *cobra.Command {
-	o := &listOptions{}
-	cmd := &cobra.Command{
+	return listing.Group(e, func() *listing.List[api.SweepList, api.SweepSummary] { return list(d) }, &cobra.Command{
 		Use:   "sweep",
 		Short: "Try combinations of values and rank what comes out",
 		Long: `Try combinations of values: each is a run of its own, a variant. Variants are ranked
@@ -29,12 +30,11 @@ by the last value of one metric. What to try stands in a file, in YAML or JSON.`
 		Example: `  cdui sweep run lr.yaml
   cdui sweep show 3f1c9a
   cdui sweep rerun --failed 3f1c9a`,
-		Args: env.UnknownCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd.Context(), e, d, o) },
-	}
-	o.flags(cmd.Flags())
-	cmd.AddCommand(NewRun(e, d, nil), newList(e, d), newShow(e, d), newWait(e, d), newCancel(e, d), newRerun(e, d))
-	return cmd
+	}, &cobra.Command{
+		Short: "List sweeps, newest first",
+		Example: `  cdui sweep ls
+  cdui sweep ls --json | jq '.sweeps[] | select(.state == "running").sweep_id'`,
+	}, NewRun(e, d, nil), newShow(e, d), newWait(e, d), newCancel(e, d), newRerun(e, d))
 }
 
 // complete offers the ids of sweeps to the shell.

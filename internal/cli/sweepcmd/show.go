@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/follow"
+	"cdui/internal/cli/listing"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 	"cdui/internal/client"
@@ -20,81 +20,37 @@ import (
 	"cdui/internal/sweep"
 )
 
-// listOptions is what a list is asked.
-type listOptions struct {
-	limit, offset int
-	json, quiet   bool
-}
-
-func (o *listOptions) flags(f *pflag.FlagSet) {
-	f.IntVarP(&o.limit, "limit", "n", 30, "how many, 1 to 500")
-	f.IntVar(&o.offset, "offset", 0, "how many of the newest to skip")
-	f.BoolVar(&o.json, "json", false, "print one JSON document")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "print ids alone")
-}
-
-func newList(e *env.Env, d Deps) *cobra.Command {
-	o := &listOptions{}
-	cmd := &cobra.Command{
-		Use:   "ls",
-		Short: "List sweeps, newest first",
-		Example: `  cdui sweep ls
-  cdui sweep ls --json | jq '.sweeps[] | select(.state == "running").sweep_id'`,
-		Args: env.Args(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd.Context(), e, d, o) },
+func list(d Deps) *listing.List[api.SweepList, api.SweepSummary] {
+	part := &listing.Part{}
+	return &listing.List[api.SweepList, api.SweepSummary]{
+		Flags: part.Flags,
+		Check: part.Check,
+		Fetch: func(ctx context.Context) (api.SweepList, error) {
+			return d.Client().Sweeps(ctx, part.Limit, part.Offset)
+		},
+		Rows: func(l api.SweepList) []api.SweepSummary { return l.Sweeps },
+		ID:   func(w api.SweepSummary) string { return w.SweepID }, IDs: "ids",
+		Empty: "no sweeps yet; queue one with: cdui sweep run FILE",
+		Columns: []text.Column{
+			{},
+			{Title: "SWEEP"},
+			{Title: "NAME", Flex: true, Min: 10},
+			{Title: "STATE"},
+			{Title: "DONE", Right: true},
+			{Title: "BEST", Flex: true, Min: 10, Drop: 1},
+			{Title: "AGE", Right: true},
+		},
+		Cells: func(e *env.Env, w api.SweepSummary) []text.Cell {
+			style, now := e.Style(), e.Now()
+			done, all := phrase.SweepProgress(w)
+			mark := phrase.SweepStatus(w)
+			return []text.Cell{
+				text.Cell{Text: style.Mark(mark, false), Colour: text.MarkColour(mark, false)},
+				text.Cell{Text: run.Short(w.SweepID)}, text.Cell{Text: name(w.Name)}, text.Cell{Text: string(w.State)},
+				text.Cell{Text: fmt.Sprintf("%d/%d", done, all)}, text.Cell{Text: phrase.SweepBest(w)}, text.Cell{Text: text.Age(now.Sub(w.CreatedAt))},
+			}
+		},
 	}
-	o.flags(cmd.Flags())
-	return cmd
-}
-
-func list(ctx context.Context, e *env.Env, d Deps, o *listOptions) error {
-	switch {
-	case o.limit < 1 || o.limit > 500:
-		return env.Usagef("--limit must be 1 to 500, not %d", o.limit)
-	case o.offset < 0:
-		return env.Usagef("--offset must be 0 or more, not %d", o.offset)
-	}
-	found, err := d.Client().Sweeps(ctx, o.limit, o.offset)
-	switch {
-	case err != nil:
-		return err
-	case o.json:
-		return e.JSON(found)
-	case o.quiet:
-		for _, x := range found.Sweeps {
-			e.Print("%s", x.SweepID)
-		}
-		return nil
-	case len(found.Sweeps) == 0:
-		if e.OutTTY {
-			e.Say("no sweeps yet; queue one with: cdui sweep run FILE")
-		}
-		return nil
-	}
-	return table(e, found.Sweeps).Write(e.Out, e.Style())
-}
-
-func table(e *env.Env, list []api.SweepSummary) *text.Table {
-	t := &text.Table{Columns: []text.Column{
-		{},
-		{Title: "SWEEP"},
-		{Title: "NAME", Flex: true, Min: 10},
-		{Title: "STATE"},
-		{Title: "DONE", Right: true},
-		{Title: "BEST", Flex: true, Min: 10, Drop: 1},
-		{Title: "AGE", Right: true},
-	}}
-	style, now := e.Style(), e.Now()
-	for _, w := range list {
-		done, all := phrase.SweepProgress(w)
-		mark := phrase.SweepStatus(w)
-		t.Add(
-			text.Cell{Text: style.Mark(mark, false), Colour: text.MarkColour(mark, false)},
-			text.Cell{Text: run.Short(w.SweepID)}, text.Cell{Text: name(w.Name)}, text.Cell{Text: string(w.State)},
-			text.Cell{Text: fmt.Sprintf("%d/%d", done, all)}, text.Cell{Text: phrase.SweepBest(w)}, text.Cell{Text: text.Age(now.Sub(w.CreatedAt))},
-		)
-	}
-	return t
 }
 
 func name(s string) string {
@@ -138,7 +94,7 @@ func newShow(e *env.Env, d Deps) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.BoolVar(&csv, "csv", false, "print the variants as CSV")
-	f.BoolVar(&asJSON, "json", false, "print one JSON document")
+	env.JSONFlag(f, &asJSON, "print one JSON document", env.One[api.Sweep]())
 	f.BoolVarP(&quiet, "quiet", "q", false, "print the runs' ids alone, by rank")
 	return cmd
 }
@@ -241,7 +197,7 @@ else 1, and 124 when --timeout is over.`,
 	}
 	f := cmd.Flags()
 	f.Var(&timeout, "timeout", "give up after this time, with exit code 124")
-	f.BoolVar(&asJSON, "json", false, "print the sweep as one JSON document at the end")
+	env.JSONFlag(f, &asJSON, "print the sweep as one JSON document at the end", env.One[api.Sweep]())
 	f.BoolVarP(&quiet, "quiet", "q", false, "print nothing")
 	return cmd
 }

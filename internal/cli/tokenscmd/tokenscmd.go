@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
+	"cdui/internal/cli/listing"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 	"cdui/internal/client"
@@ -21,73 +21,45 @@ type Deps struct {
 	Client func() *client.Client
 }
 
-type listOptions struct{ json, quiet bool }
-
-func (o *listOptions) flags(f *pflag.FlagSet) {
-	f.BoolVar(&o.json, "json", false, "print one JSON document")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "print names alone")
-}
-
 // New makes `cdui tokens`.
 func New(e *env.Env, d Deps) *cobra.Command {
-	o := &listOptions{}
-	cmd := &cobra.Command{
+	rm := listing.Remove{Noun: "a token", Of: "cdui tokens", Done: "revoked", Forget: func(ctx context.Context, name string) error {
+		return d.Client().RemoveToken(ctx, name)
+	}}
+	return listing.Group(e, func() *listing.List[api.TokenList, api.Token] { return list(d) }, &cobra.Command{
 		Use:   "tokens",
 		Short: "List, add and revoke the tokens of users",
 		Long: `List the tokens that people and programs use the control plane with from other
 machines. Only their hashes are kept, so a token is shown once, when it is made.`,
 		Example: `  cdui tokens add ada --role submit
   cdui tokens rm ada`,
-		Args: env.UnknownCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd.Context(), e, d, o) },
-	}
-	o.flags(cmd.Flags())
-	cmd.AddCommand(newList(e, d), newAdd(e, d), newRemove(e, d))
-	return cmd
+	}, &cobra.Command{
+		Short: "List the tokens of users", Example: "  cdui tokens ls",
+	}, newAdd(e, d), rm.On(e, &cobra.Command{
+		Use:   "rm NAME...",
+		Short: "Revoke tokens of users",
+		Example: `  cdui tokens rm ada
+  cdui tokens ls -q | xargs cdui tokens rm`,
+	}))
 }
 
-func newList(e *env.Env, d Deps) *cobra.Command {
-	o := &listOptions{}
-	cmd := &cobra.Command{
-		Use: "ls", Short: "List the tokens of users", Example: "  cdui tokens ls",
-		Args: env.Args(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd.Context(), e, d, o) },
-	}
-	o.flags(cmd.Flags())
-	return cmd
-}
-
-func list(ctx context.Context, e *env.Env, d Deps, o *listOptions) error {
-	reply, err := d.Client().Tokens(ctx)
-	if err != nil {
-		return err
-	}
-	switch {
-	case o.json:
-		return e.JSON(reply)
-	case o.quiet:
-		for _, t := range reply.Tokens {
-			e.Print("%s", t.Name)
-		}
-		return nil
-	case len(reply.Tokens) == 0:
-		if e.OutTTY {
-			e.Say("no tokens of users; make one with: cdui tokens add NAME --role submit")
-		}
-		return nil
-	}
-	t := &text.Table{Columns: []text.Column{{Title: "NAME", Flex: true, Min: 8}, {Title: "ROLE"}, {Title: "AGE", Right: true}, {Title: "USED"}}}
-	now := e.Now()
-	for _, k := range reply.Tokens {
-		used := "never"
-		if k.LastUsed != nil {
-			if used = text.Age(now.Sub(*k.LastUsed)); used != "now" {
-				used += " ago"
+func list(d Deps) *listing.List[api.TokenList, api.Token] {
+	return &listing.List[api.TokenList, api.Token]{
+		Fetch: func(ctx context.Context) (api.TokenList, error) { return d.Client().Tokens(ctx) },
+		Rows:  func(l api.TokenList) []api.Token { return l.Tokens },
+		ID:    func(t api.Token) string { return t.Name }, IDs: "names",
+		Empty:   "no tokens of users; make one with: cdui tokens add NAME --role submit",
+		Columns: []text.Column{{Title: "NAME", Flex: true, Min: 8}, {Title: "ROLE"}, {Title: "AGE", Right: true}, {Title: "USED"}},
+		Cells: func(e *env.Env, t api.Token) []text.Cell {
+			used, now := "never", e.Now()
+			if t.LastUsed != nil {
+				if used = text.Age(now.Sub(*t.LastUsed)); used != "now" {
+					used += " ago"
+				}
 			}
-		}
-		t.Add(text.Text(phrase.Clean(k.Name), string(k.Role), text.Age(now.Sub(k.CreatedAt)), used)...)
+			return text.Text(phrase.Clean(t.Name), string(t.Role), text.Age(now.Sub(t.CreatedAt)), used)
+		},
 	}
-	return t.Write(e.Out, e.Style())
 }
 
 func newAdd(e *env.Env, d Deps) *cobra.Command {
@@ -128,37 +100,6 @@ submit queues runs and changes them too, admin does everything.`,
 		},
 	}
 	cmd.Flags().StringVar(&role, "role", "", "what it allows: read, submit or admin")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print name, role and token as one JSON document")
-	return cmd
-}
-
-func newRemove(e *env.Env, d Deps) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "rm NAME...",
-		Short: "Revoke tokens of users",
-		Example: `  cdui tokens rm ada
-  cdui tokens ls -q | xargs cdui tokens rm`,
-		Args: env.Args(1, -1, "one or more names"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c := d.Client()
-			for _, name := range args {
-				if strings.TrimSpace(name) == "" {
-					return env.Usagef("a token's name is empty; cdui tokens -q lists them")
-				}
-				if err := c.RemoveToken(cmd.Context(), name); err != nil {
-					return err
-				}
-				if !asJSON {
-					e.Print("revoked %s", name)
-				}
-			}
-			if asJSON {
-				return e.JSON(map[string][]string{"revoked": args})
-			}
-			return nil
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print their names as one JSON document")
+	env.JSONFlag(cmd.Flags(), &asJSON, "print name, role and token as one JSON document", env.One[api.TokenReply]())
 	return cmd
 }

@@ -44,7 +44,7 @@ hyphens.`,
 	}
 	f := cmd.Flags()
 	f.Var(&o.TTL, "ttl", "how long the token is good, such as 10m or 2d (default 24h)")
-	f.BoolVar(&o.JSON, "json", false, "print token, command and expires_at as one JSON document")
+	env.JSONFlag(f, &o.JSON, "print token, command and expires_at as one JSON document", env.One[api.EnrollmentReply]())
 	f.BoolVarP(&o.Quiet, "quiet", "q", false, "print the token alone")
 	return cmd
 }
@@ -108,7 +108,7 @@ resumed after the enrollment.`,
 			return printEnrollment(e, args[0], reply, asJSON, quiet)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print token, command and expires_at as one JSON document")
+	env.JSONFlag(cmd.Flags(), &asJSON, "print token, command and expires_at as one JSON document", env.One[api.EnrollmentReply]())
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the token alone")
 	return cmd
 }

@@ -7,6 +7,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
+	"cdui/internal/cli/listing"
 	"cdui/internal/cli/text"
 	"cdui/internal/client"
 )
@@ -77,40 +78,21 @@ func newChange(e *env.Env, d Deps, ch change) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the rows as one JSON document")
+	env.JSONFlag(cmd.Flags(), &asJSON, "print the rows as one JSON document", env.One[api.WorkerList]())
 	return cmd
 }
 
 func newRemove(e *env.Env, d Deps) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	rm := listing.Remove{Noun: "a worker", Of: "cdui workers", Done: "removed", Forget: func(ctx context.Context, name string) error {
+		return d.Client().RemoveWorker(ctx, name)
+	}}
+	return rm.On(e, &cobra.Command{
 		Use:   "rm WORKER...",
 		Short: "Forget workers; what runs there ends as interrupted",
 		Long: `Forget workers: their token is good no more, their connection is closed, runs that
 wait for them by name fail, and runs that execute there end as interrupted. To let
 those finish, drain the worker first and wait.`,
 		Example:           `  cdui workers rm box1`,
-		Args:              env.Args(1, -1, "one or more workers"),
 		ValidArgsFunction: complete(d),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := named(args); err != nil {
-				return err
-			}
-			c := d.Client()
-			for _, name := range args {
-				if err := c.RemoveWorker(cmd.Context(), name); err != nil {
-					return err
-				}
-				if !asJSON {
-					e.Print("removed %s", name)
-				}
-			}
-			if asJSON {
-				return e.JSON(map[string][]string{"removed": args})
-			}
-			return nil
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print their names as one JSON document")
-	return cmd
+	})
 }

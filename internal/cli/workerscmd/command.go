@@ -7,7 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cdui/internal/api"
 	"cdui/internal/cli/env"
+	"cdui/internal/cli/listing"
 	"cdui/internal/client"
 )
 
@@ -18,8 +20,7 @@ type Deps struct {
 
 // New makes `cdui workers`.
 func New(e *env.Env, d Deps) *cobra.Command {
-	o := &ListOptions{}
-	cmd := &cobra.Command{
+	return listing.Group(e, func() *listing.List[api.WorkerList, api.Worker] { return list(d) }, &cobra.Command{
 		Use:   "workers",
 		Short: "List the machines that take runs, and add or change them",
 		Long: `List the workers: the machines whose agents take runs from this control plane. An
@@ -28,13 +29,13 @@ open port.`,
 		Example: `  cdui workers
   cdui workers add box1
   cdui workers drain box1`,
-		Args: env.UnknownCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return List(cmd.Context(), e, d, o) },
-	}
-	o.flags(cmd.Flags())
-	cmd.AddCommand(NewList(e, d, nil), newShow(e, d), NewAdd(e, d, nil), newDrain(e, d), newUndrain(e, d), newRemove(e, d), newRekey(e, d),
+	}, &cobra.Command{
+		Short: "List the workers with their devices",
+		Example: `  cdui workers ls
+  cdui workers ls --watch
+  cdui workers ls --json | jq '.workers[] | select(.state == "online").name'`,
+	}, newShow(e, d), NewAdd(e, d, nil), newDrain(e, d), newUndrain(e, d), newRemove(e, d), newRekey(e, d),
 		newShare(e, d), newCordon(e, d), newUncordon(e, d), newSet(e, d))
-	return cmd
 }
 
 // complete offers the names of workers to the shell.

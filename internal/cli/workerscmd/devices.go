@@ -57,7 +57,7 @@ func newDeviceChange(e *env.Env, d Deps, dc deviceChange) *cobra.Command {
 	if dc.flags != nil {
 		dc.flags(cmd)
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the device's policy as one JSON document")
+	env.JSONFlag(cmd.Flags(), &asJSON, "print the device's policy as one JSON document", env.One[api.DevicePolicy]())
 	return cmd
 }
 

@@ -8,81 +8,26 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
+	"cdui/internal/cli/listing"
 	"cdui/internal/cli/meter"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
-	"cdui/internal/cli/watch"
 	"cdui/internal/client/live"
 	"cdui/internal/run"
 )
 
-// ListOptions is what a list is asked.
-type ListOptions struct {
-	JSON  bool
-	Quiet bool
-	Watch bool
-}
-
-func (o *ListOptions) flags(f *pflag.FlagSet) {
-	f.BoolVar(&o.JSON, "json", false, "print one JSON document")
-	f.BoolVarP(&o.Quiet, "quiet", "q", false, "print names alone")
-	f.BoolVarP(&o.Watch, "watch", "w", false, "go on, and show the workers again when they changed")
-}
-
-// NewList makes `cdui workers ls`.
-func NewList(e *env.Env, d Deps, runF func(context.Context, *ListOptions) error) *cobra.Command {
-	o := &ListOptions{}
-	if runF == nil {
-		runF = func(ctx context.Context, o *ListOptions) error { return List(ctx, e, d, o) }
+func list(d Deps) *listing.List[api.WorkerList, api.Worker] {
+	return &listing.List[api.WorkerList, api.Worker]{
+		Fetch:  func(ctx context.Context) (api.WorkerList, error) { return d.Client().Workers(ctx) },
+		Live:   func(b *live.Board) api.WorkerList { return api.WorkerList{Workers: b.Workers()} },
+		Client: d.Client,
+		Rows:   func(l api.WorkerList) []api.Worker { return l.Workers },
+		ID:     func(w api.Worker) string { return w.Name }, IDs: "names",
+		Empty: "no workers yet; add one with: cdui workers add NAME",
+		Draw:  func(e *env.Env, out io.Writer, l api.WorkerList) error { return write(e, out, l.Workers) },
 	}
-	cmd := &cobra.Command{
-		Use:   "ls",
-		Short: "List the workers with their devices",
-		Example: `  cdui workers ls
-  cdui workers ls --watch
-  cdui workers ls --json | jq '.workers[] | select(.state == "online").name'`,
-		Args: env.Args(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error { return runF(cmd.Context(), o) },
-	}
-	o.flags(cmd.Flags())
-	return cmd
-}
-
-// List prints the workers.
-func List(ctx context.Context, e *env.Env, d Deps, o *ListOptions) error {
-	if o.Watch {
-		return watch.Watch(ctx, e, watch.Dial(d.Client()), func(w io.Writer, b *live.Board) error {
-			return o.write(e, w, api.WorkerList{Workers: b.Workers()})
-		})
-	}
-	list, err := d.Client().Workers(ctx)
-	if err != nil {
-		return err
-	}
-	return o.write(e, e.Out, list)
-}
-
-func (o *ListOptions) write(e *env.Env, w io.Writer, list api.WorkerList) error {
-	switch {
-	case o.JSON:
-		return e.WriteJSON(w, list)
-	case o.Quiet:
-		for _, worker := range list.Workers {
-			fmt.Fprintln(w, worker.Name)
-		}
-		return nil
-	case len(list.Workers) == 0:
-		if e.OutTTY {
-			e.Say("no workers yet; add one with: cdui workers add NAME")
-		}
-		return nil
-	}
-	return write(e, w, list.Workers)
 }
 
 // write prints a line for each worker and, under it, one for each device. The
