@@ -120,7 +120,7 @@ lint: ## golangci-lint (installed into .tools on first use, 2 min)
 	@scripts/lint.sh $(GOLANGCI_VERSION)
 
 .PHONY: gen
-gen: ## write completions, man pages, the node catalogue, docs/states.md and docs/conformance.md anew
+gen: ## write completions, man pages, the node catalogue, docs/states.md, docs/json.md and docs/conformance.md anew
 	@scripts/gen.sh
 
 .PHONY: gen-check

@@ -48,3 +48,5 @@ cat "$fresh/builtin.json" >internal/catalog/builtin.json
 $GO test -count 1 -run TestTransitionMatrixIsTheDocument ./internal/run -update
 # Which tests bear which ids of the contract.
 $GO test -count 1 -run TestConformanceIsTheDocument ./internal/archtest -update
+# What commands print with --json, from its Go types and their comments.
+$GO test -count 1 -run 'TestJSONIsTheDocument|TestJSONIsStable' ./internal/cli -update

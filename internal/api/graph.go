@@ -40,6 +40,9 @@ func IssuesOf(findings []finding.Finding) []Issue {
 	out := make([]Issue, len(findings))
 	for i, f := range findings {
 		out[i] = Issue{Message: f.Message, Code: f.Code, Params: f.Params}
+		if f.Params == nil {
+			out[i].Params = map[string]any{}
+		}
 		if f.NodeID != "" {
 			id := f.NodeID
 			out[i].NodeID = &id

@@ -185,48 +185,48 @@ func orDash(s string) string {
 
 func newQueueHold(e *env.Env) *cobra.Command {
 	var note string
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:     "hold KEY",
-		Short:   "Keep the runs of a queue from starting; what runs goes on",
-		Example: "  cdui queue hold cuda:0\n  cdui queue hold box1/cuda --note 'until the paper is out'",
-		Args:    env.Args(1, 1, "one queue key"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			h, err := e.Client().HoldQueue(cmd.Context(), args[0], note)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return e.JSON(h)
-			}
-			e.Print("the queue %s is held; cdui queue release %s lets it go", h.Key, h.Key)
-			return nil
-		},
-	}
+	cmd := queueChange(e, func(ctx context.Context, key string) (api.QueueHold, error) {
+		return e.Client().HoldQueue(ctx, key, note)
+	},
+		func(h api.QueueHold) string {
+			return fmt.Sprintf("the queue %s is held; cdui queue release %s lets it go", h.Key, h.Key)
+		})
+	cmd.Use = "hold KEY"
+	cmd.Short = "Keep the runs of a queue from starting; what runs goes on"
+	cmd.Example = "  cdui queue hold cuda:0\n  cdui queue hold box1/cuda --note 'until the paper is out'"
 	cmd.Flags().StringVar(&note, "note", "", "why, for those who wait")
-	env.JSONFlag(cmd.Flags(), &asJSON, "print one JSON document", env.One[api.QueueHold]())
 	return cmd
 }
 
 func newQueueRelease(e *env.Env) *cobra.Command {
-	var asJSON bool
+	cmd := queueChange(e, func(ctx context.Context, key string) (api.QueueHold, error) { return e.Client().ReleaseQueue(ctx, key) },
+		func(h api.QueueHold) string { return fmt.Sprintf("the queue %s goes on", h.Key) })
+	cmd.Use = "release KEY"
+	cmd.Short = "Let the runs of a held queue go"
+	cmd.Example = "  cdui queue release cuda:0"
+	return cmd
+}
+
+func queueChange(e *env.Env, do func(ctx context.Context, key string) (api.QueueHold, error), said func(api.QueueHold) string) *cobra.Command {
+	var asJSON, quiet bool
 	cmd := &cobra.Command{
-		Use:     "release KEY",
-		Short:   "Let the runs of a held queue go",
-		Example: "  cdui queue release cuda:0",
-		Args:    env.Args(1, 1, "one queue key"),
+		Args: env.Args(1, 1, "one queue key"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			h, err := e.Client().ReleaseQueue(cmd.Context(), args[0])
-			if err != nil {
+			h, err := do(cmd.Context(), args[0])
+			switch {
+			case err != nil:
 				return err
-			}
-			if asJSON {
+			case asJSON:
 				return e.JSON(h)
+			case quiet:
+				e.Print("%s", h.Key)
+			default:
+				e.Print("%s", said(h))
 			}
-			e.Print("the queue %s goes on", h.Key)
 			return nil
 		},
 	}
 	env.JSONFlag(cmd.Flags(), &asJSON, "print one JSON document", env.One[api.QueueHold]())
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the key alone")
 	return cmd
 }

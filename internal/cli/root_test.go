@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -152,8 +153,26 @@ func TestCommandsThatPrintDataHaveJSON(t *testing.T) {
 				return
 			}
 		}
-		if cmd.Flags().Lookup("json") == nil {
-			t.Errorf("%s lacks --json", cmd.CommandPath())
+		if env.Documents(cmd.Flags()) == nil {
+			t.Errorf("%s lacks --json, or its flag is not made by env.JSONFlag, which says what is printed", cmd.CommandPath())
+		}
+	})
+}
+
+// What lists, makes or changes things by their ids gives them alone with -q.
+func TestCommandsWithIDsHaveQuiet(t *testing.T) {
+	t.Parallel()
+	// These print no ids, or, like tokens add, one word that is no id.
+	without := []string{
+		"agent", "agent ssh", "agent start", "agent status", "agent stop", "completion", "config", "config explain", "db", "db backup", "db check", "demo", "doctor",
+		"hooks test", "logs", "man", "runs events", "runs facts", "runs logs", "runs metrics", "start", "status", "stop", "tokens add", "tui",
+		"workers show", "workers set", "workers share", "workers cordon", "workers uncordon",
+	}
+	each(newRoot(clitest.New(t, 0).Env), func(cmd *cobra.Command) {
+		path := strings.TrimPrefix(cmd.CommandPath(), "cdui ")
+		if cmd.HasParent() && !cmd.Hidden && cmd.Parent().Name() != "context" && path != "context" &&
+			(cmd.Flags().ShorthandLookup("q") == nil) != slices.Contains(without, path) {
+			t.Errorf("%s: -q prints ids alone; a command that prints none is in this test's list", path)
 		}
 	})
 }

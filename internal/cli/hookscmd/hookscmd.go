@@ -70,7 +70,7 @@ func list(d Deps) *listing.List[api.HookList, api.Hook] {
 func newAdd(e *env.Env, d Deps) *cobra.Command {
 	var on []string
 	var url, tokenEnv, tokenFile string
-	var asJSON bool
+	var asJSON, quiet bool
 	cmd := &cobra.Command{
 		Use:   "add NAME --on EVENT,... (--url URL | -- COMMAND [ARGS])",
 		Short: "Have a command or a URL called when something happens",
@@ -108,10 +108,14 @@ five times in all.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			switch {
+			case asJSON:
 				return e.JSON(reply)
+			case quiet:
+				e.Print("%s", reply.Name)
+			default:
+				e.Print("added %s", reply.Name)
 			}
-			e.Print("added %s", reply.Name)
 			return nil
 		},
 	}
@@ -121,6 +125,7 @@ five times in all.`,
 	f.StringVar(&tokenFile, "token-file", "", "file on the control plane's machine with a token for it, mode 0600")
 	f.StringVar(&tokenEnv, "token-env", "", "variable of the control plane's environment with a token for it")
 	env.JSONFlag(f, &asJSON, "print the hook as one JSON document", env.One[api.Hook]())
+	f.BoolVarP(&quiet, "quiet", "q", false, "print its name alone")
 	return cmd
 }
 

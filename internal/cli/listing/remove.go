@@ -20,8 +20,9 @@ type Remove struct {
 
 // On makes a command forget.
 func (r Remove) On(e *env.Env, cmd *cobra.Command) *cobra.Command {
-	var asJSON bool
+	var asJSON, quiet bool
 	env.JSONFlag(cmd.Flags(), &asJSON, "print their names as one JSON document", env.One[env.Removed]())
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print their names alone")
 	cmd.Args = env.Args(1, -1, "one or more names")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		for _, name := range args {
@@ -34,7 +35,11 @@ func (r Remove) On(e *env.Env, cmd *cobra.Command) *cobra.Command {
 			if err := r.Forget(cmd.Context(), name); err != nil {
 				return err
 			}
-			if !asJSON {
+			switch {
+			case asJSON:
+			case quiet:
+				e.Print("%s", name)
+			default:
 				e.Print("%s %s", r.Done, name)
 			}
 		}

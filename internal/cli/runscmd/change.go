@@ -91,8 +91,8 @@ func completes(verb string) []run.Status {
 	return run.Statuses()
 }
 
-// Removed is a run that is gone.
-type Removed struct {
+// Gone is a run that was removed.
+type Gone struct {
 	RunID string `json:"run_id"`
 }
 
@@ -119,7 +119,7 @@ produced elsewhere stay. A run that goes on is refused; cancel it first.`,
 				}
 				switch {
 				case asJSON:
-					return e.JSONLine(Removed{r.ID})
+					return e.JSONLine(Gone{r.ID})
 				case quiet:
 					e.Print("%s", r.ID)
 				default:
@@ -129,7 +129,7 @@ produced elsewhere stay. A run that goes on is refused; cancel it first.`,
 			})
 		},
 	}
-	env.JSONFlag(cmd.Flags(), &asJSON, "print JSON, one run a line", env.Lines[Removed]())
+	env.JSONFlag(cmd.Flags(), &asJSON, "print JSON, one run a line", env.Lines[Gone]())
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print ids alone")
 	return cmd
 }

@@ -33,7 +33,7 @@ func (o *which) flags(f *pflag.FlagSet) {
 	f.StringSliceVarP(&o.statuses, "status", "s", nil, "only runs in this status; may be repeated")
 	f.BoolVarP(&o.active, "active", "a", false, "only runs that wait or execute")
 	f.StringVar(&o.tag, "tag", "", "only runs with this tag")
-	f.StringVar(&o.user, "user", "", "only runs that this user submitted; those of the control plane's own token are local's")
+	f.StringVar(&o.user, "user", "", "only runs that were submitted with the token of this user")
 	o.Flags(f)
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 func newShow(e *env.Env, d Deps) *cobra.Command {
-	var asJSON bool
+	var asJSON, quiet bool
 	cmd := &cobra.Command{
 		Use:   "show RUN",
 		Short: "Show everything about a run",
@@ -28,21 +28,26 @@ func newShow(e *env.Env, d Deps) *cobra.Command {
 		Args:              env.Args(1, 1, "one run"),
 		ValidArgsFunction: complete(d),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return show(cmd.Context(), e, d, args[0], asJSON)
+			return show(cmd.Context(), e, d, args[0], asJSON, quiet)
 		},
 	}
 	env.JSONFlag(cmd.Flags(), &asJSON, "print the row as one JSON document", env.One[api.Run]())
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print its whole id alone")
 	return cmd
 }
 
-func show(ctx context.Context, e *env.Env, d Deps, id string, asJSON bool) error {
+func show(ctx context.Context, e *env.Env, d Deps, id string, asJSON, quiet bool) error {
 	c := d.Client()
 	r, err := c.Run(ctx, id)
 	if err != nil {
 		return err
 	}
-	if asJSON {
+	switch {
+	case asJSON:
 		return e.JSON(r)
+	case quiet:
+		e.Print("%s", r.ID)
+		return nil
 	}
 	style, now := e.Style(), e.Now()
 	head := fmt.Sprintf("%s %s  %s", style.PaintedMark(r.Status, phrase.Held(r)), run.Short(r.ID), phrase.Title(r.Row))

@@ -51,7 +51,7 @@ type change struct {
 }
 
 func newChange(e *env.Env, d Deps, ch change) *cobra.Command {
-	var asJSON bool
+	var asJSON, quiet bool
 	cmd := &cobra.Command{
 		Use: ch.use, Short: ch.short, Example: ch.example,
 		Args:              env.Args(1, -1, "one or more workers"),
@@ -68,7 +68,11 @@ func newChange(e *env.Env, d Deps, ch change) *cobra.Command {
 					return err
 				}
 				list.Workers = append(list.Workers, w)
-				if !asJSON {
+				switch {
+				case asJSON:
+				case quiet:
+					e.Print("%s", w.Name)
+				default:
 					e.Print("%s", ch.said(w))
 				}
 			}
@@ -79,6 +83,7 @@ func newChange(e *env.Env, d Deps, ch change) *cobra.Command {
 		},
 	}
 	env.JSONFlag(cmd.Flags(), &asJSON, "print the rows as one JSON document", env.One[api.WorkerList]())
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print their names alone")
 	return cmd
 }
 
