@@ -64,8 +64,6 @@ func (o *LogsOptions) check() error {
 	switch {
 	case o.Raw && o.Times:
 		return env.Usagef("--raw and --timestamps can't be given together")
-	case o.Since != "" && o.Tail >= 0:
-		return env.Usagef("--since and --tail can't be given together")
 	case o.Tail < -1:
 		return env.Usagef("--tail must be 0 or more, or -1 for all, not %d", o.Tail)
 	}
@@ -86,17 +84,19 @@ func Logs(ctx context.Context, e *env.Env, d Deps, o *LogsOptions) error {
 		}
 	}
 	offset := int64(0)
-	switch {
-	case o.Since != "":
+	if o.Since != "" {
 		since, err := parseSince(o.Since, e.Now())
 		if err != nil {
 			return err
 		}
 		offset = offsetSince(index, since)
-	case o.Tail >= 0:
-		if offset, err = tailOffset(ctx, c, r.ID, index.Size, o.Tail); err != nil {
+	}
+	if o.Tail >= 0 {
+		last, err := tailOffset(ctx, c, r.ID, index.Size, o.Tail)
+		if err != nil {
 			return stopped(ctx, err)
 		}
+		offset = max(offset, last) // of those since then
 	}
 	display := func(colour, live bool) follow.Display {
 		if o.Raw || d.Display == nil {

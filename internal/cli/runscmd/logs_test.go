@@ -159,6 +159,14 @@ func TestLogsSinceAndTimes(t *testing.T) {
 			t.Errorf("--since %s: %q, want %q", since, got, want)
 		}
 	}
+	// With --tail as well it is the last lines of those since then.
+	for args, want := range map[string]string{"--since 15m --tail 1": "three\n", "--since 15m --tail 9": "two\nthree\n", "--since 10s --tail 2": ""} {
+		e := clitest.New(t, 0)
+		logServer(t, e, out, 0, 0, marks...)
+		if err := logs(t, e, strings.Fields(args)...); err != nil || e.Stdout.String() != want {
+			t.Errorf("%s: %q, %v", args, e.Stdout, err)
+		}
+	}
 	e := clitest.New(t, 0)
 	logServer(t, e, out, 0, 0, marks...)
 	if err := logs(t, e, "-t"); err != nil {
@@ -177,7 +185,6 @@ func TestLogsRefuseNonsense(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ args, says string }{
 		{"--raw -t", "can't be given together"},
-		{"--since 5m --tail 3", "can't be given together"},
 		{"--tail -2", "0 or more"},
 		{"--since never", "neither a duration"},
 	} {

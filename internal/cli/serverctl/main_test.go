@@ -215,9 +215,10 @@ func TestStatus(t *testing.T) {
 	d.UtilizationPct, d.TemperatureC, d.PowerW = n(83), n(64), &power
 	d.Slots, d.Runs = api.Slots{Cap: 1, Used: 1}, []string{clitest.ID("3f1c9ab2")}
 	st.Devices[2].Device.Device, st.Devices[2].Slots = "cuda:1", api.Slots{Cap: 1}
+	workers := api.WorkerList{Workers: []api.Worker{{Name: "a", State: api.WorkerDisconnected}, {Name: "b", State: api.WorkerOnline}, {Name: "c", State: api.WorkerOnline}}}
 	for _, columns := range []int{0, 40, 80, 120} {
 		e := clitest.New(t, columns)
-		e.Serve(t, map[string]clitest.Reply{"GET /api/status": {Body: st}})
+		e.Serve(t, map[string]clitest.Reply{"GET /api/status": {Body: st}, "GET /api/workers": {Body: workers}})
 		cmd := serverctl.NewStatus(e.Env)
 		cmd.SetArgs([]string{})
 		if err := cmd.ExecuteContext(t.Context()); err != nil {

@@ -16,26 +16,38 @@ import (
 	"cdui/internal/run"
 )
 
+// Status is what the control plane says of itself, with its workers.
+type Status struct {
+	api.ServerStatus
+	Workers []api.Worker `json:"workers"`
+}
+
 // NewStatus makes `cdui status`.
 func NewStatus(e *env.Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show the control plane: health, queue, cards",
+		Short: "Show the control plane: health, queue, cards, workers",
 		Example: `  cdui status
   cdui status --json | jq .waiting`,
 		Args: env.Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return status(cmd.Context(), e, asJSON) },
 	}
-	env.JSONFlag(cmd.Flags(), &asJSON, "print one JSON document", env.One[api.ServerStatus]())
+	env.JSONFlag(cmd.Flags(), &asJSON, "print one JSON document", env.One[Status]())
 	return cmd
 }
 
 func status(ctx context.Context, e *env.Env, asJSON bool) error {
-	st, err := e.Client().Status(ctx)
+	c := e.Client()
+	own, err := c.Status(ctx)
 	if err != nil {
 		return err
 	}
+	list, err := c.Workers(ctx)
+	if err != nil {
+		return err
+	}
+	st := Status{ServerStatus: own, Workers: list.Workers}
 	if asJSON {
 		return e.JSON(st)
 	}
@@ -47,6 +59,9 @@ func status(ctx context.Context, e *env.Env, asJSON bool) error {
 		t.Add(text.Cell{}, text.Cell{Text: name, Colour: text.Grey}, text.Cell{Text: value})
 	}
 	row("runs", fmt.Sprintf("%s running, %s waiting", text.Count(st.Running), text.Count(st.Waiting)))
+	if len(st.Workers) > 0 {
+		row("workers", workers(st.Workers))
+	}
 	row("data", st.DataDir)
 	row("isolation", st.Isolation)
 	if len(st.Spares) > 0 {
@@ -59,6 +74,21 @@ func status(ctx context.Context, e *env.Env, asJSON bool) error {
 		return err
 	}
 	return devices(st.Devices, style).Write(e.Out, style)
+}
+
+// workers counts the workers in each state, those that are online first.
+func workers(list []api.Worker) string {
+	counts := map[api.WorkerState]int{}
+	for _, w := range list {
+		counts[w.State]++
+	}
+	var out []string
+	for _, state := range []api.WorkerState{api.WorkerOnline, api.WorkerDisconnected, api.WorkerOffline, api.WorkerRejected} {
+		if n := counts[state]; n > 0 {
+			out = append(out, fmt.Sprintf("%s %s", text.Count(n), state))
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 func spares(list []api.Spare) string {
