@@ -11,7 +11,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
-	"cdui/internal/cli/listing"
+	"cdui/internal/cli/noun"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 	"cdui/internal/client/live"
@@ -21,7 +21,7 @@ import (
 func newQueue(e *env.Env) *cobra.Command {
 	var key string
 	var long bool
-	list := &listing.List[api.Queue, api.QueueKey]{
+	list := &noun.List[api.Queue, api.QueueKey]{
 		Flags: func(f *pflag.FlagSet) { f.BoolVarP(&long, "long", "l", false, "a line for each run") },
 		Fetch: func(ctx context.Context) (api.Queue, error) {
 			q, err := e.Client().Queue(ctx)
@@ -185,48 +185,36 @@ func orDash(s string) string {
 
 func newQueueHold(e *env.Env) *cobra.Command {
 	var note string
-	cmd := queueChange(e, func(ctx context.Context, key string) (api.QueueHold, error) {
-		return e.Client().HoldQueue(ctx, key, note)
-	},
-		func(h api.QueueHold) string {
-			return fmt.Sprintf("the queue %s is held; cdui queue release %s lets it go", h.Key, h.Key)
-		})
-	cmd.Use = "hold KEY"
-	cmd.Short = "Keep the runs of a queue from starting; what runs goes on"
-	cmd.Example = "  cdui queue hold cuda:0\n  cdui queue hold box1/cuda --note 'until the paper is out'"
+	cmd := &cobra.Command{
+		Use:     "hold KEY",
+		Short:   "Keep the runs of a queue from starting; what runs goes on",
+		Example: "  cdui queue hold cuda:0\n  cdui queue hold box1/cuda --note 'until the paper is out'",
+	}
 	cmd.Flags().StringVar(&note, "note", "", "why, for those who wait")
-	return cmd
+	return queueChange(e, "the queue %[1]s is held; cdui queue release %[1]s lets it go", func(ctx context.Context, args []string) (api.QueueHold, error) {
+		return e.Client().HoldQueue(ctx, args[0], note)
+	}, cmd)
 }
 
 func newQueueRelease(e *env.Env) *cobra.Command {
-	cmd := queueChange(e, func(ctx context.Context, key string) (api.QueueHold, error) { return e.Client().ReleaseQueue(ctx, key) },
-		func(h api.QueueHold) string { return fmt.Sprintf("the queue %s goes on", h.Key) })
-	cmd.Use = "release KEY"
-	cmd.Short = "Let the runs of a held queue go"
-	cmd.Example = "  cdui queue release cuda:0"
-	return cmd
+	return queueChange(e, "the queue %s goes on", func(ctx context.Context, args []string) (api.QueueHold, error) {
+		return e.Client().ReleaseQueue(ctx, args[0])
+	}, &cobra.Command{
+		Use:     "release KEY",
+		Short:   "Let the runs of a held queue go",
+		Example: "  cdui queue release cuda:0",
+	})
 }
 
-func queueChange(e *env.Env, do func(ctx context.Context, key string) (api.QueueHold, error), said func(api.QueueHold) string) *cobra.Command {
-	var asJSON, quiet bool
-	cmd := &cobra.Command{
-		Args: env.Args(1, 1, "one queue key"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			h, err := do(cmd.Context(), args[0])
-			switch {
-			case err != nil:
-				return err
-			case asJSON:
-				return e.JSON(h)
-			case quiet:
-				e.Print("%s", h.Key)
-			default:
-				e.Print("%s", said(h))
-			}
+func queueChange(e *env.Env, said string, ask func(context.Context, []string) (api.QueueHold, error), cmd *cobra.Command) *cobra.Command {
+	cmd.Args = env.Args(1, 1, "one queue key")
+	answer := noun.Answer[api.QueueHold]{
+		Ask: ask,
+		ID:  func(h api.QueueHold) string { return h.Key }, IDs: "the key",
+		Show: func(h api.QueueHold) error {
+			e.Print(said, h.Key)
 			return nil
 		},
 	}
-	env.JSONFlag(cmd.Flags(), &asJSON, "print one JSON document", env.One[api.QueueHold]())
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the key alone")
-	return cmd
+	return answer.On(e, cmd)
 }

@@ -10,7 +10,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
-	"cdui/internal/cli/listing"
+	"cdui/internal/cli/noun"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 	"cdui/internal/client"
@@ -28,7 +28,7 @@ const page = 1000
 // New makes `cdui actions`.
 func New(e *env.Env, d Deps) *cobra.Command {
 	count := 0
-	list := &listing.List[api.ActionList, api.Action]{
+	list := &noun.List[api.ActionList, api.Action]{
 		Flags: func(f *pflag.FlagSet) { f.IntVarP(&count, "number", "n", 50, "how many to show") },
 		Check: func([]string) error {
 			if count < 1 {

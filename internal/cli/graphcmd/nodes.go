@@ -15,7 +15,7 @@ import (
 	"cdui/internal/catalog"
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/graphfile"
-	"cdui/internal/cli/listing"
+	"cdui/internal/cli/noun"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 )
@@ -23,7 +23,7 @@ import (
 // NewNodes makes `cdui nodes`.
 func NewNodes(e *env.Env, d Deps) *cobra.Command {
 	last := ""
-	list := &listing.List[[]catalog.Definition, catalog.Definition]{
+	list := &noun.List[[]catalog.Definition, catalog.Definition]{
 		Rows:    func(all []catalog.Definition) []catalog.Definition { return byCategory(all, nodeCategory, nodeName) },
 		Columns: []text.Column{{Title: "CATEGORY"}, {Title: "NODE"}, {Title: "WHAT IT DOES", Flex: true, Min: 16}},
 		Cells: func(_ *env.Env, n catalog.Definition) []text.Cell {
@@ -58,7 +58,7 @@ type types[T any] struct {
 }
 
 // on makes a command list the things, or show the one that is named.
-func (k types[T]) on(e *env.Env, d Deps, list *listing.List[[]T, T], cmd *cobra.Command) *cobra.Command {
+func (k types[T]) on(e *env.Env, d Deps, list *noun.List[[]T, T], cmd *cobra.Command) *cobra.Command {
 	var category, name string
 	list.Flags = func(f *pflag.FlagSet) {
 		f.StringVarP(&category, "category", "c", "", "only those of this category")

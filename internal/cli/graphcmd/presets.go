@@ -10,14 +10,14 @@ import (
 	"cdui/internal/catalog"
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/graphfile"
-	"cdui/internal/cli/listing"
+	"cdui/internal/cli/noun"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 )
 
 // NewPresets makes `cdui presets`.
 func NewPresets(e *env.Env, d Deps) *cobra.Command {
-	list := &listing.List[[]catalog.Preset, catalog.Preset]{
+	list := &noun.List[[]catalog.Preset, catalog.Preset]{
 		Rows: func(all []catalog.Preset) []catalog.Preset { return all },
 		Columns: []text.Column{
 			{Title: "PRESET"},

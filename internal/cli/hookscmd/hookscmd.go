@@ -12,7 +12,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
-	"cdui/internal/cli/listing"
+	"cdui/internal/cli/noun"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 	"cdui/internal/client"
@@ -25,10 +25,10 @@ type Deps struct {
 
 // New makes `cdui hooks`.
 func New(e *env.Env, d Deps) *cobra.Command {
-	rm := listing.Remove{Noun: "a hook", Of: "cdui hooks", Done: "removed", Forget: func(ctx context.Context, name string) error {
+	rm := noun.Remove{Noun: "a hook", Of: "cdui hooks", Done: "removed", Forget: func(ctx context.Context, name string) error {
 		return d.Client().RemoveHook(ctx, name)
 	}}
-	return listing.Group(e, func() *listing.List[api.HookList, api.Hook] { return list(d) }, &cobra.Command{
+	return noun.Group(e, func() *noun.List[api.HookList, api.Hook] { return list(d) }, &cobra.Command{
 		Use:   "hooks",
 		Short: "Have something called when runs end, a worker goes or a card falls ill",
 		Long: `List the commands and URLs that the control plane calls when something happens, and
@@ -44,8 +44,8 @@ standard input, a URL by POST.`,
 	}), newTest(e, d))
 }
 
-func list(d Deps) *listing.List[api.HookList, api.Hook] {
-	return &listing.List[api.HookList, api.Hook]{
+func list(d Deps) *noun.List[api.HookList, api.Hook] {
+	return &noun.List[api.HookList, api.Hook]{
 		Fetch: func(ctx context.Context) (api.HookList, error) { return d.Client().Hooks(ctx) },
 		Rows:  func(l api.HookList) []api.Hook { return l.Hooks },
 		ID:    func(h api.Hook) string { return h.Name }, IDs: "names",
@@ -70,7 +70,6 @@ func list(d Deps) *listing.List[api.HookList, api.Hook] {
 func newAdd(e *env.Env, d Deps) *cobra.Command {
 	var on []string
 	var url, tokenEnv, tokenFile string
-	var asJSON, quiet bool
 	cmd := &cobra.Command{
 		Use:   "add NAME --on EVENT,... (--url URL | -- COMMAND [ARGS])",
 		Short: "Have a command or a URL called when something happens",
@@ -83,7 +82,14 @@ token is read at each call and kept nowhere else. Calls that fail are tried agai
 five times in all.`,
 		Example: `  cdui hooks add chat --on failed,lost --url https://chat.example/cdui --token-file ~/chat.token
   cdui hooks add mail --on failed -- /usr/local/bin/mail-me`,
-		RunE: func(cmd *cobra.Command, args []string) error {
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&on, "on", nil, "events that it is called for")
+	f.StringVar(&url, "url", "", "address that is sent a POST")
+	f.StringVar(&tokenFile, "token-file", "", "file on the control plane's machine with a token for it, mode 0600")
+	f.StringVar(&tokenEnv, "token-env", "", "variable of the control plane's environment with a token for it")
+	answer := noun.Answer[api.Hook]{
+		Ask: func(ctx context.Context, args []string) (api.Hook, error) {
 			body := api.HookRequest{HookSpec: api.HookSpec{URL: url, TokenEnv: tokenEnv}}
 			name := args
 			if at := cmd.ArgsLenAtDash(); at >= 0 {
@@ -91,11 +97,11 @@ five times in all.`,
 			}
 			switch {
 			case len(name) != 1:
-				return env.Usagef("cdui hooks add takes one name; a command comes after --")
+				return api.Hook{}, env.Usagef("cdui hooks add takes one name; a command comes after --")
 			case len(on) == 0:
-				return env.Usagef("say what the hook is called for: --on %v", api.HookEvents())
+				return api.Hook{}, env.Usagef("say what the hook is called for: --on %v", api.HookEvents())
 			case (url == "") == (len(body.Command) == 0):
-				return env.Usagef("say what is called: --url URL, or -- COMMAND")
+				return api.Hook{}, env.Usagef("say what is called: --url URL, or -- COMMAND")
 			}
 			body.Name = name[0]
 			for _, event := range on {
@@ -104,29 +110,15 @@ five times in all.`,
 			if body.TokenFile = tokenFile; tokenFile != "" && !filepath.IsAbs(tokenFile) {
 				body.TokenFile = filepath.Join(e.Dir, tokenFile)
 			}
-			reply, err := d.Client().AddHook(cmd.Context(), body)
-			if err != nil {
-				return err
-			}
-			switch {
-			case asJSON:
-				return e.JSON(reply)
-			case quiet:
-				e.Print("%s", reply.Name)
-			default:
-				e.Print("added %s", reply.Name)
-			}
+			return d.Client().AddHook(ctx, body)
+		},
+		ID: func(h api.Hook) string { return h.Name }, IDs: "its name",
+		Show: func(h api.Hook) error {
+			e.Print("added %s", h.Name)
 			return nil
 		},
 	}
-	f := cmd.Flags()
-	f.StringSliceVar(&on, "on", nil, "events that it is called for")
-	f.StringVar(&url, "url", "", "address that is sent a POST")
-	f.StringVar(&tokenFile, "token-file", "", "file on the control plane's machine with a token for it, mode 0600")
-	f.StringVar(&tokenEnv, "token-env", "", "variable of the control plane's environment with a token for it")
-	env.JSONFlag(f, &asJSON, "print the hook as one JSON document", env.One[api.Hook]())
-	f.BoolVarP(&quiet, "quiet", "q", false, "print its name alone")
-	return cmd
+	return answer.On(e, cmd)
 }
 
 func newTest(e *env.Env, d Deps) *cobra.Command {

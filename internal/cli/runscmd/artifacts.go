@@ -11,14 +11,14 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
-	"cdui/internal/cli/listing"
+	"cdui/internal/cli/noun"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 )
 
 func newArtifacts(e *env.Env, d Deps) *cobra.Command {
 	var id, kind string
-	list := &listing.List[api.Artifacts, api.Artifact]{
+	list := &noun.List[api.Artifacts, api.Artifact]{
 		Flags: func(f *pflag.FlagSet) { f.StringVar(&kind, "kind", "", "only files of this kind") },
 		Check: func(args []string) error {
 			id = args[0]

@@ -11,7 +11,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
-	"cdui/internal/cli/listing"
+	"cdui/internal/cli/noun"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 	"cdui/internal/client"
@@ -21,7 +21,7 @@ import (
 
 // which says which runs a list has.
 type which struct {
-	listing.Part
+	noun.Part
 	statuses  []string
 	active    bool
 	tag, user string
@@ -54,9 +54,9 @@ func listCommand() *cobra.Command {
 	}
 }
 
-func list(d Deps) *listing.List[api.RunList, api.Run] {
+func list(d Deps) *noun.List[api.RunList, api.Run] {
 	o := &which{}
-	l := &listing.List[api.RunList, api.Run]{
+	l := &noun.List[api.RunList, api.Run]{
 		Flags:  o.flags,
 		Fetch:  func(ctx context.Context) (api.RunList, error) { return d.Client().Runs(ctx, o.filter) },
 		Live:   func(b *live.Board) api.RunList { return only(b, o.filter) },

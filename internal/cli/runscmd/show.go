@@ -13,13 +13,18 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
+	"cdui/internal/cli/noun"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
+	"cdui/internal/client"
 	"cdui/internal/run"
 )
 
 func newShow(e *env.Env, d Deps) *cobra.Command {
-	var asJSON, quiet bool
+	answer := noun.Answer[api.Run]{
+		Ask: func(ctx context.Context, args []string) (api.Run, error) { return d.Client().Run(ctx, args[0]) },
+		ID:  func(r api.Run) string { return r.ID }, IDs: "its whole id",
+	}
 	cmd := &cobra.Command{
 		Use:   "show RUN",
 		Short: "Show everything about a run",
@@ -27,28 +32,12 @@ func newShow(e *env.Env, d Deps) *cobra.Command {
   cdui runs show 3f1c9a --json`,
 		Args:              env.Args(1, 1, "one run"),
 		ValidArgsFunction: complete(d),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return show(cmd.Context(), e, d, args[0], asJSON, quiet)
-		},
 	}
-	env.JSONFlag(cmd.Flags(), &asJSON, "print the row as one JSON document", env.One[api.Run]())
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print its whole id alone")
-	return cmd
+	answer.Show = func(r api.Run) error { return show(cmd.Context(), e, d.Client(), r) }
+	return answer.On(e, cmd)
 }
 
-func show(ctx context.Context, e *env.Env, d Deps, id string, asJSON, quiet bool) error {
-	c := d.Client()
-	r, err := c.Run(ctx, id)
-	if err != nil {
-		return err
-	}
-	switch {
-	case asJSON:
-		return e.JSON(r)
-	case quiet:
-		e.Print("%s", r.ID)
-		return nil
-	}
+func show(ctx context.Context, e *env.Env, c *client.Client, r api.Run) error {
 	style, now := e.Style(), e.Now()
 	head := fmt.Sprintf("%s %s  %s", style.PaintedMark(r.Status, phrase.Held(r)), run.Short(r.ID), phrase.Title(r.Row))
 	e.Print("%s", head)

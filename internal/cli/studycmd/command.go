@@ -9,7 +9,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
-	"cdui/internal/cli/listing"
+	"cdui/internal/cli/noun"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/client"
 	"cdui/internal/run"
@@ -22,7 +22,7 @@ type Deps struct {
 
 // New makes `cdui study`.
 func New(e *env.Env, d Deps) *cobra.Command {
-	return listing.Group(e, func() *listing.List[api.StudyList, api.StudySummary] { return list(d) }, &cobra.Command{
+	return noun.Group(e, func() *noun.List[api.StudyList, api.StudySummary] { return list(d) }, &cobra.Command{
 		Use:   "study",
 		Short: "Repeat a run with other seeds, and say how sure its metrics are",
 		Long: `Repeat a run: each repetition has a seed of its own, and the metrics get a mean, a

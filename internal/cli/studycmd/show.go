@@ -12,7 +12,7 @@ import (
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/follow"
-	"cdui/internal/cli/listing"
+	"cdui/internal/cli/noun"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 	"cdui/internal/client"
@@ -20,9 +20,9 @@ import (
 	"cdui/internal/study"
 )
 
-func list(d Deps) *listing.List[api.StudyList, api.StudySummary] {
-	part := &listing.Part{}
-	return &listing.List[api.StudyList, api.StudySummary]{
+func list(d Deps) *noun.List[api.StudyList, api.StudySummary] {
+	part := &noun.Part{}
+	return &noun.List[api.StudyList, api.StudySummary]{
 		Flags: part.Flags,
 		Check: part.Check,
 		Fetch: func(ctx context.Context) (api.StudyList, error) {
@@ -60,37 +60,29 @@ func name(s string) string {
 }
 
 func newShow(e *env.Env, d Deps) *cobra.Command {
-	var asJSON, quiet bool
-	cmd := &cobra.Command{
+	answer := noun.Answer[api.Study]{
+		Ask: func(ctx context.Context, args []string) (api.Study, error) { return d.Client().Study(ctx, args[0]) },
+		ID: func(y api.Study) string {
+			var runs []string
+			for _, rep := range y.List {
+				for _, a := range rep.Attempts {
+					if a.RunID != "" {
+						runs = append(runs, a.RunID)
+					}
+				}
+			}
+			return strings.Join(runs, "\n")
+		}, IDs: "the runs' ids",
+		Show: func(y api.Study) error { return show(e, y) },
+	}
+	return answer.On(e, &cobra.Command{
 		Use:   "show STUDY",
 		Short: "Show what came out of a study",
 		Example: `  cdui study show 81d002
   cdui study show 81d002 --json | jq '.metrics[] | {name, mean, sd, ci_low, ci_high}'`,
 		Args:              env.Args(1, 1, "one study"),
 		ValidArgsFunction: complete(d),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			y, err := d.Client().Study(cmd.Context(), args[0])
-			switch {
-			case err != nil:
-				return err
-			case asJSON:
-				return e.JSON(y)
-			case quiet:
-				for _, rep := range y.List {
-					for _, a := range rep.Attempts {
-						if a.RunID != "" {
-							e.Print("%s", a.RunID)
-						}
-					}
-				}
-				return nil
-			}
-			return show(e, y)
-		},
-	}
-	env.JSONFlag(cmd.Flags(), &asJSON, "print one JSON document", env.One[api.Study]())
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the runs' ids alone")
-	return cmd
+	})
 }
 
 // show prints a study: its metrics, then its repetitions.

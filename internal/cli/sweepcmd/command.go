@@ -9,7 +9,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
-	"cdui/internal/cli/listing"
+	"cdui/internal/cli/noun"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/client"
 	"cdui/internal/run"
@@ -22,7 +22,7 @@ type Deps struct {
 
 // New makes `cdui sweep`.
 func New(e *env.Env, d Deps) *cobra.Command {
-	return listing.Group(e, func() *listing.List[api.SweepList, api.SweepSummary] { return list(d) }, &cobra.Command{
+	return noun.Group(e, func() *noun.List[api.SweepList, api.SweepSummary] { return list(d) }, &cobra.Command{
 		Use:   "sweep",
 		Short: "Try combinations of values and rank what comes out",
 		Long: `Try combinations of values: each is a run of its own, a variant. Variants are ranked

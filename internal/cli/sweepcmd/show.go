@@ -12,7 +12,7 @@ import (
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/follow"
-	"cdui/internal/cli/listing"
+	"cdui/internal/cli/noun"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 	"cdui/internal/client"
@@ -20,9 +20,9 @@ import (
 	"cdui/internal/sweep"
 )
 
-func list(d Deps) *listing.List[api.SweepList, api.SweepSummary] {
-	part := &listing.Part{}
-	return &listing.List[api.SweepList, api.SweepSummary]{
+func list(d Deps) *noun.List[api.SweepList, api.SweepSummary] {
+	part := &noun.Part{}
+	return &noun.List[api.SweepList, api.SweepSummary]{
 		Flags: part.Flags,
 		Check: part.Check,
 		Fetch: func(ctx context.Context) (api.SweepList, error) {

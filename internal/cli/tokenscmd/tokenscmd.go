@@ -10,7 +10,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
-	"cdui/internal/cli/listing"
+	"cdui/internal/cli/noun"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 	"cdui/internal/client"
@@ -23,10 +23,10 @@ type Deps struct {
 
 // New makes `cdui tokens`.
 func New(e *env.Env, d Deps) *cobra.Command {
-	rm := listing.Remove{Noun: "a token", Of: "cdui tokens", Done: "revoked", Forget: func(ctx context.Context, name string) error {
+	rm := noun.Remove{Noun: "a token", Of: "cdui tokens", Done: "revoked", Forget: func(ctx context.Context, name string) error {
 		return d.Client().RemoveToken(ctx, name)
 	}}
-	return listing.Group(e, func() *listing.List[api.TokenList, api.Token] { return list(d) }, &cobra.Command{
+	return noun.Group(e, func() *noun.List[api.TokenList, api.Token] { return list(d) }, &cobra.Command{
 		Use:   "tokens",
 		Short: "List, add and revoke the tokens of users",
 		Long: `List the tokens that people and programs use the control plane with from other
@@ -43,8 +43,8 @@ machines. Only their hashes are kept, so a token is shown once, when it is made.
 	}))
 }
 
-func list(d Deps) *listing.List[api.TokenList, api.Token] {
-	return &listing.List[api.TokenList, api.Token]{
+func list(d Deps) *noun.List[api.TokenList, api.Token] {
+	return &noun.List[api.TokenList, api.Token]{
 		Fetch: func(ctx context.Context) (api.TokenList, error) { return d.Client().Tokens(ctx) },
 		Rows:  func(l api.TokenList) []api.Token { return l.Tokens },
 		ID:    func(t api.Token) string { return t.Name }, IDs: "names",

@@ -7,7 +7,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
-	"cdui/internal/cli/listing"
+	"cdui/internal/cli/noun"
 	"cdui/internal/cli/text"
 	"cdui/internal/client"
 )
@@ -88,7 +88,7 @@ func newChange(e *env.Env, d Deps, ch change) *cobra.Command {
 }
 
 func newRemove(e *env.Env, d Deps) *cobra.Command {
-	rm := listing.Remove{Noun: "a worker", Of: "cdui workers", Done: "removed", Forget: func(ctx context.Context, name string) error {
+	rm := noun.Remove{Noun: "a worker", Of: "cdui workers", Done: "removed", Forget: func(ctx context.Context, name string) error {
 		return d.Client().RemoveWorker(ctx, name)
 	}}
 	return rm.On(e, &cobra.Command{

@@ -9,7 +9,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
-	"cdui/internal/cli/listing"
+	"cdui/internal/cli/noun"
 	"cdui/internal/client"
 )
 
@@ -20,7 +20,7 @@ type Deps struct {
 
 // New makes `cdui workers`.
 func New(e *env.Env, d Deps) *cobra.Command {
-	return listing.Group(e, func() *listing.List[api.WorkerList, api.Worker] { return list(d) }, &cobra.Command{
+	return noun.Group(e, func() *noun.List[api.WorkerList, api.Worker] { return list(d) }, &cobra.Command{
 		Use:   "workers",
 		Short: "List the machines that take runs, and add or change them",
 		Long: `List the workers: the machines whose agents take runs from this control plane. An
@@ -34,7 +34,7 @@ open port.`,
 		Example: `  cdui workers ls
   cdui workers ls --watch
   cdui workers ls --json | jq '.workers[] | select(.state == "online").name'`,
-	}, newShow(e, d), NewAdd(e, d, nil), newDrain(e, d), newUndrain(e, d), newRemove(e, d), newRekey(e, d),
+	}, newShow(e, d), newAdd(e, d), newDrain(e, d), newUndrain(e, d), newRemove(e, d), newRekey(e, d),
 		newShare(e, d), newCordon(e, d), newUncordon(e, d), newSet(e, d))
 }
 

@@ -1,12 +1,14 @@
 package workerscmd
 
 import (
+	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
+	"cdui/internal/cli/noun"
 	"cdui/internal/cli/text"
 )
 
@@ -22,7 +24,6 @@ type deviceChange struct {
 }
 
 func newDeviceChange(e *env.Env, d Deps, dc deviceChange) *cobra.Command {
-	var asJSON bool
 	what := "a worker and a device"
 	if dc.extra > 0 {
 		what += ", and on or off"
@@ -31,34 +32,32 @@ func newDeviceChange(e *env.Env, d Deps, dc deviceChange) *cobra.Command {
 		Use: dc.use, Short: dc.short, Long: dc.long, Example: dc.example,
 		Args:              env.Args(2+dc.extra, 2+dc.extra, what),
 		ValidArgsFunction: completeDevice(d, dc.extra),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := named(args[:1]); err != nil {
-				return err
-			}
-			device := strings.ToLower(strings.TrimSpace(args[1]))
-			if device == "" {
-				return env.Usagef("the device is empty; cdui workers show %s lists them", args[0])
-			}
-			change, err := dc.change(cmd, args[2:])
-			if err != nil {
-				return err
-			}
-			p, err := d.Client().SetDevice(cmd.Context(), args[0], device, change)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return e.JSON(p)
-			}
-			e.Print("%s", dc.said(p))
-			return nil
-		},
 	}
 	if dc.flags != nil {
 		dc.flags(cmd)
 	}
-	env.JSONFlag(cmd.Flags(), &asJSON, "print the device's policy as one JSON document", env.One[api.DevicePolicy]())
-	return cmd
+	answer := noun.Answer[api.DevicePolicy]{
+		Ask: func(ctx context.Context, args []string) (api.DevicePolicy, error) {
+			var none api.DevicePolicy
+			if err := named(args[:1]); err != nil {
+				return none, err
+			}
+			device := strings.ToLower(strings.TrimSpace(args[1]))
+			if device == "" {
+				return none, env.Usagef("the device is empty; cdui workers show %s lists them", args[0])
+			}
+			change, err := dc.change(cmd, args[2:])
+			if err != nil {
+				return none, err
+			}
+			return d.Client().SetDevice(ctx, args[0], device, change)
+		},
+		Show: func(p api.DevicePolicy) error {
+			e.Print("%s", dc.said(p))
+			return nil
+		},
+	}
+	return answer.On(e, cmd)
 }
 
 // completeDevice offers workers, then their devices, then on and off.

@@ -10,16 +10,16 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
-	"cdui/internal/cli/listing"
 	"cdui/internal/cli/meter"
+	"cdui/internal/cli/noun"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 	"cdui/internal/client/live"
 	"cdui/internal/run"
 )
 
-func list(d Deps) *listing.List[api.WorkerList, api.Worker] {
-	return &listing.List[api.WorkerList, api.Worker]{
+func list(d Deps) *noun.List[api.WorkerList, api.Worker] {
+	return &noun.List[api.WorkerList, api.Worker]{
 		Fetch:  func(ctx context.Context) (api.WorkerList, error) { return d.Client().Workers(ctx) },
 		Live:   func(b *live.Board) api.WorkerList { return api.WorkerList{Workers: b.Workers()} },
 		Client: d.Client,

@@ -12,6 +12,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
+	"cdui/internal/cli/noun"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 	"cdui/internal/protocol"
@@ -19,33 +20,26 @@ import (
 )
 
 func newShow(e *env.Env, d Deps) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	answer := noun.Answer[api.Worker]{
+		Ask: func(ctx context.Context, args []string) (api.Worker, error) {
+			if err := named(args); err != nil {
+				return api.Worker{}, err
+			}
+			return d.Client().Worker(ctx, args[0])
+		},
+		Show: func(w api.Worker) error { return show(e, w) },
+	}
+	return answer.On(e, &cobra.Command{
 		Use:   "show WORKER",
 		Short: "Show everything about a worker",
 		Example: `  cdui workers show box1
   cdui workers show box1 --json | jq .devices`,
 		Args:              env.Args(1, 1, "one worker"),
 		ValidArgsFunction: complete(d),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return show(cmd.Context(), e, d, args[0], asJSON)
-		},
-	}
-	env.JSONFlag(cmd.Flags(), &asJSON, "print the row as one JSON document", env.One[api.Worker]())
-	return cmd
+	})
 }
 
-func show(ctx context.Context, e *env.Env, d Deps, name string, asJSON bool) error {
-	if err := named([]string{name}); err != nil {
-		return err
-	}
-	w, err := d.Client().Worker(ctx, name)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return e.JSON(w)
-	}
+func show(e *env.Env, w api.Worker) error {
 	style, now := e.Style(), e.Now()
 	is := stateOf(w, now)
 	e.Print("%s %s  %s", style.Paint(is.colour, is.mark(style)), title(w), is.words)

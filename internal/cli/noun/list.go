@@ -1,7 +1,8 @@
-// Package listing is what all commands that print a list have in common: what
-// --json, -q and --watch print, the table, and what is said when there is
-// nothing. It knows no list itself; the packages of the nouns say what a row is.
-package listing
+// Package noun is what the commands of all nouns have in common: those that
+// print a list, those that are answered by one document, and those that forget
+// something by name. It owns what --json, -q and --watch print. It knows no
+// noun; their packages say what a row is, its columns and its id.
+package noun
 
 import (
 	"context"
@@ -68,7 +69,7 @@ func (l *List[P, R]) On(e *env.Env, cmd *cobra.Command) *cobra.Command {
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if l.json && l.quiet {
-			return env.Usagef("--json and --quiet can't be given together")
+			return errBoth()
 		}
 		if l.Check != nil {
 			if err := l.Check(args); err != nil {
