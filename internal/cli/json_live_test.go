@@ -95,11 +95,11 @@ func (w *world) do(ctx context.Context, args string, more ...string) (string, st
 }
 
 // say runs a command that must end well.
-func (w *world) say(args string, more ...string) string {
+func (w *world) say(args string) string {
 	w.t.Helper()
-	out, errs, code := w.do(w.t.Context(), args, more...)
+	out, errs, code := w.do(w.t.Context(), args)
 	if code != 0 {
-		w.t.Fatalf("%s %q: code %d, %s%s", args, more, code, out, errs)
+		w.t.Fatalf("%s: code %d, %s%s", args, code, out, errs)
 	}
 	return strings.TrimSpace(out)
 }
@@ -114,7 +114,7 @@ func (w *world) json(args string, more ...string) map[string]any {
 func (w *world) ends(want int, args string, more ...string) map[string]any {
 	w.t.Helper()
 	path := "cdui"
-	for _, word := range strings.Fields(args) {
+	for word := range strings.FieldsSeq(args) {
 		if _, ok := w.commands[path+" "+word]; ok || w.commands[path] == nil {
 			path += " " + word
 		}
@@ -341,11 +341,11 @@ func TestCommandsPrintWhatIsDocumented(t *testing.T) {
 	swept := w.ends(1, "sweep run sweep.yaml")["sweep_id"].(string)
 	scored := w.json("sweep run train.yaml")["sweep_id"].(string)
 	w.json("sweep run graph.yaml -d")
-	for _, args := range []string{"sweep", "sweep ls", "sweep show " + swept, "sweep show " + scored, "sweep wait " + scored, "sweep rerun --failed " + swept, "sweep cancel " + swept} {
+	for _, args := range []string{"sweep", "sweep ls", "sweep show " + swept, "sweep show " + scored, "sweep wait " + scored[:12], "sweep rerun --failed " + swept, "sweep cancel " + swept[:12]} {
 		w.json(args)
 	}
 	studied := w.json("study run -n 2 train.py")["study_id"].(string)
-	for _, args := range []string{"study", "study ls", "study show " + studied, "study wait " + studied, "study resume " + studied, "study cancel " + studied} {
+	for _, args := range []string{"study", "study ls", "study run -d -n 1 --sweep " + scored[:12], "study show " + studied[:12], "study wait " + studied[:12], "study resume " + studied[:12], "study cancel " + studied[:12]} {
 		w.json(args)
 	}
 
@@ -376,7 +376,7 @@ func (c *checker) complete(commands map[string][]env.Document) {
 	excused := map[string]bool{}
 	for line := range strings.SplitSeq(string(raw), "\n") {
 		_, names, _ := strings.Cut(line, ":")
-		for _, name := range strings.Fields(names) {
+		for name := range strings.FieldsSeq(names) {
 			excused[name] = true
 		}
 	}

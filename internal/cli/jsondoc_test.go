@@ -28,8 +28,6 @@ import (
 const jsonDocument = "../../docs/json.md"
 
 // The types that aren't what their Go kind says.
-//
-//nolint:gochecknoglobals // a table
 var written = map[reflect.Type]string{
 	reflect.TypeFor[time.Time]():       "time",
 	reflect.TypeFor[json.RawMessage](): "any JSON",
@@ -51,8 +49,7 @@ type field struct {
 // fieldsOf lists the members of a struct as encoding/json writes them.
 func fieldsOf(t reflect.Type) []field {
 	var out []field
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		tag := f.Tag.Get("json")
 		name, opts, _ := strings.Cut(tag, ",")
 		if f.Anonymous && name == "" {

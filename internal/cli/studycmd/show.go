@@ -44,9 +44,13 @@ func list(d Deps) *noun.List[api.StudyList, api.StudySummary] {
 			style, now := e.Style(), e.Now()
 			mark := phrase.StudyStatus(y)
 			return []text.Cell{
-				text.Cell{Text: style.Mark(mark, false), Colour: text.MarkColour(mark, false)},
-				text.Cell{Text: run.Short(y.StudyID)}, text.Cell{Text: name(y.Name)}, text.Cell{Text: string(y.State)},
-				text.Cell{Text: fmt.Sprintf("%d/%d", y.Counts[study.Scored], y.Repetitions)}, text.Cell{Text: phrase.StudyResult(style, y)}, text.Cell{Text: text.Age(now.Sub(y.CreatedAt))},
+				{Text: style.Mark(mark, false), Colour: text.MarkColour(mark, false)},
+				{Text: run.Short(y.StudyID)},
+				{Text: name(y.Name)},
+				{Text: string(y.State)},
+				{Text: fmt.Sprintf("%d/%d", y.Counts[study.Scored], y.Repetitions)},
+				{Text: phrase.StudyResult(style, y)},
+				{Text: text.Age(now.Sub(y.CreatedAt))},
 			}
 		},
 	}

@@ -45,9 +45,13 @@ func list(d Deps) *noun.List[api.SweepList, api.SweepSummary] {
 			done, all := phrase.SweepProgress(w)
 			mark := phrase.SweepStatus(w)
 			return []text.Cell{
-				text.Cell{Text: style.Mark(mark, false), Colour: text.MarkColour(mark, false)},
-				text.Cell{Text: run.Short(w.SweepID)}, text.Cell{Text: name(w.Name)}, text.Cell{Text: string(w.State)},
-				text.Cell{Text: fmt.Sprintf("%d/%d", done, all)}, text.Cell{Text: phrase.SweepBest(w)}, text.Cell{Text: text.Age(now.Sub(w.CreatedAt))},
+				{Text: style.Mark(mark, false), Colour: text.MarkColour(mark, false)},
+				{Text: run.Short(w.SweepID)},
+				{Text: name(w.Name)},
+				{Text: string(w.State)},
+				{Text: fmt.Sprintf("%d/%d", done, all)},
+				{Text: phrase.SweepBest(w)},
+				{Text: text.Age(now.Sub(w.CreatedAt))},
 			}
 		},
 	}
