@@ -21,7 +21,7 @@ CODEFYUI_<NAME>, the config file, or the default, in this order.`,
 		Args: env.Args(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error { return explainConfig(e, asJSON) },
 	}
-	env.JSONFlag(explain.Flags(), &asJSON, "print one JSON document", env.One[Configuration]())
+	env.JSONFlag(explain.Flags(), &asJSON, "print one JSON document", env.One(Configuration{}))
 	return env.Group(&cobra.Command{
 		Use:     "config",
 		Short:   "Show the settings",

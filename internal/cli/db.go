@@ -23,7 +23,7 @@ func newDB(e *env.Env) *cobra.Command {
 		Args: env.Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return dbCheck(cmd.Context(), e, checkJSON) },
 	}
-	env.JSONFlag(check.Flags(), &checkJSON, "print one JSON document", env.One[api.DBCheck]())
+	env.JSONFlag(check.Flags(), &checkJSON, "print one JSON document", env.One(api.DBCheck{}))
 	backup := &cobra.Command{
 		Use:     "backup FILE",
 		Short:   "Copy the database to a file, while everything goes on",
@@ -34,7 +34,7 @@ func newDB(e *env.Env) *cobra.Command {
 			return dbBackup(cmd.Context(), e, args[0], backupJSON)
 		},
 	}
-	env.JSONFlag(backup.Flags(), &backupJSON, "print one JSON document", env.One[api.BackupReply]())
+	env.JSONFlag(backup.Flags(), &backupJSON, "print one JSON document", env.One(api.BackupReply{}))
 	return env.Group(&cobra.Command{
 		Use:     "db",
 		Short:   "Check and back up the database",

@@ -21,40 +21,44 @@ import (
 func newQueue(e *env.Env) *cobra.Command {
 	var key string
 	var long bool
-	list := &noun.List[api.Queue, api.QueueKey]{
-		Flags: func(f *pflag.FlagSet) { f.BoolVarP(&long, "long", "l", false, "a line for each run") },
-		Fetch: func(ctx context.Context) (api.Queue, error) {
-			q, err := e.Client().Queue(ctx)
-			if err != nil || key == "" {
-				return q, err
+	page := func(q api.Queue) noun.Page {
+		p := noun.Page{Document: q, Draw: func(w io.Writer) error {
+			if long || key != "" {
+				return queueLong(q, e.Style()).Write(w, e.Style())
 			}
-			return onlyKey(q, key)
+			return queueTable(q, e.Style()).Write(w, e.Style())
+		}}
+		for _, k := range q.Keys {
+			waiting := make([]string, len(k.Waiting))
+			for i, w := range k.Waiting {
+				waiting[i] = w.RunID
+			}
+			p.Add(strings.Join(waiting, "\n"))
+		}
+		return p
+	}
+	list := &noun.List{
+		Flags:     func(f *pflag.FlagSet) { f.BoolVarP(&long, "long", "l", false, "a line for each run") },
+		Documents: []env.Document{env.One(api.Queue{})},
+		Fetch: func(ctx context.Context) (noun.Page, error) {
+			q, err := e.Client().Queue(ctx)
+			if err == nil && key != "" {
+				q, err = onlyKey(q, key)
+			}
+			return page(q), err
 		},
-		Live: func(b *live.Board) api.Queue {
+		Live: func(b *live.Board) noun.Page {
 			q := api.Queue{Keys: []api.QueueKey{}}
 			for _, k := range b.Keys() {
 				if key == "" || k.Key == key {
 					q.Keys = append(q.Keys, k.QueueKey)
 				}
 			}
-			return q
+			return page(q)
 		},
 		Client: e.Client,
-		Rows:   func(q api.Queue) []api.QueueKey { return q.Keys },
-		ID: func(k api.QueueKey) string {
-			waiting := make([]string, len(k.Waiting))
-			for i, w := range k.Waiting {
-				waiting[i] = w.RunID
-			}
-			return strings.Join(waiting, "\n")
-		}, IDs: "the ids of waiting runs, in order,",
-		Empty: "nothing runs and nothing waits",
-		Draw: func(e *env.Env, w io.Writer, q api.Queue) error {
-			if long || key != "" {
-				return queueLong(q, e.Style()).Write(w, e.Style())
-			}
-			return queueTable(q, e.Style()).Write(w, e.Style())
-		},
+		IDs:    "the ids of waiting runs, in order,",
+		Empty:  "nothing runs and nothing waits",
 	}
 	list.Check = func(args []string) error {
 		if key = strings.ToLower(strings.Join(args, "")); key != "" {

@@ -28,7 +28,7 @@ const page = 1000
 // New makes `cdui actions`.
 func New(e *env.Env, d Deps) *cobra.Command {
 	count := 0
-	list := &noun.List[api.ActionList, api.Action]{
+	list := &noun.List{
 		Flags: func(f *pflag.FlagSet) { f.IntVarP(&count, "number", "n", 50, "how many to show") },
 		Check: func([]string) error {
 			if count < 1 {
@@ -36,14 +36,20 @@ func New(e *env.Env, d Deps) *cobra.Command {
 			}
 			return nil
 		},
-		Fetch: func(ctx context.Context) (api.ActionList, error) { return read(ctx, d.Client(), count) },
-		Rows:  func(l api.ActionList) []api.Action { return l.Actions },
-		ID:    func(a api.Action) string { return strconv.FormatInt(a.Seq, 10) }, IDs: "their numbers",
+		Documents: []env.Document{env.One(api.ActionList{})},
+		Fetch: func(ctx context.Context) (noun.Page, error) {
+			l, err := read(ctx, d.Client(), count)
+			page := noun.Page{Document: l}
+			for _, x := range l.Actions {
+				page.Add(strconv.FormatInt(x.Seq, 10), cells(e, x)...)
+			}
+			return page, err
+		},
+		IDs:   "their numbers",
 		Empty: "nobody has changed anything yet",
 		Columns: []text.Column{
 			{Title: "WHEN"}, {Title: "USER"}, {Title: "FROM"}, {Title: "DID"}, {Title: "WHAT", Flex: true, Min: 12}, {Title: "DETAIL", Flex: true, Min: 8},
 		},
-		Cells: cells,
 	}
 	return list.On(e, &cobra.Command{
 		Use:   "actions",

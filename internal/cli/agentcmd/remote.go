@@ -47,7 +47,7 @@ func newReach(e *env.Env) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&pin, "pin", "", "key of the control plane, sha256:...")
-	env.JSONFlag(cmd.Flags(), &asJSON, "print the end as one JSON document", env.One[reached]())
+	env.JSONFlag(cmd.Flags(), &asJSON, "print the end as one JSON document", env.One(reached{}))
 	return cmd
 }
 
@@ -79,6 +79,6 @@ func newForget(e *env.Env) *cobra.Command {
 			return nil
 		},
 	}
-	env.JSONFlag(cmd.Flags(), &asJSON, "print its name as one JSON document", env.One[forgotten]())
+	env.JSONFlag(cmd.Flags(), &asJSON, "print its name as one JSON document", env.One(forgotten{}))
 	return cmd
 }

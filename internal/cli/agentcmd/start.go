@@ -75,7 +75,7 @@ An agent on the control plane's own machine and data folder needs none.`,
 	f.StringVar(&e.Flags.Isolate, "isolate", "", "how a run's processes are held together: auto, pidns, userns, keeper or none")
 	f.StringVar(&e.Flags.Warm, "warm", "", "warm spares that are always kept: started ahead of their runs with torch imported; 0 keeps them after runs that used torch, -1 never (default 0)")
 	f.BoolVarP(&o.Background, "background", "d", false, "run in the background")
-	env.JSONFlag(f, &o.JSON, "once it is up, print how it stands as one JSON document", env.One[agent.Status]())
+	env.JSONFlag(f, &o.JSON, "once it is up, print how it stands as one JSON document", env.One(agent.Status{}))
 	return cmd
 }
 

@@ -37,7 +37,7 @@ knows them, what they offer, which runs they have.`,
 			return status(cmd.Context(), e, strings.Join(args, ""), asJSON)
 		},
 	}
-	env.JSONFlag(cmd.Flags(), &asJSON, "print one JSON document", env.One[Running]())
+	env.JSONFlag(cmd.Flags(), &asJSON, "print one JSON document", env.One(Running{}))
 	return cmd
 }
 

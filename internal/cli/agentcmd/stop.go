@@ -40,7 +40,7 @@ agents run.`,
 		},
 	}
 	cmd.Flags().BoolVar(&o.cancelRuns, "cancel-runs", false, "stop the trainings too")
-	env.JSONFlag(cmd.Flags(), &o.json, "print how many trainings go on as one JSON document", env.One[api.ShutdownReply]())
+	env.JSONFlag(cmd.Flags(), &o.json, "print how many trainings go on as one JSON document", env.One(api.ShutdownReply{}))
 	return cmd
 }
 

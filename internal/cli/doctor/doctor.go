@@ -53,7 +53,7 @@ something is broken; warnings alone leave it 0.`,
 		Args: env.Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), e, checks, asJSON) },
 	}
-	env.JSONFlag(cmd.Flags(), &asJSON, "print one JSON document", env.One[Report]())
+	env.JSONFlag(cmd.Flags(), &asJSON, "print one JSON document", env.One(Report{}))
 	return cmd
 }
 

@@ -17,11 +17,11 @@ type Document struct {
 	When string
 }
 
-// One is a document that is printed once.
-func One[T any]() Document { return Document{Of: reflect.TypeFor[T]()} }
+// One is a document that is printed once, of the type of what it is given.
+func One(of any) Document { return Document{Of: reflect.TypeOf(of)} }
 
-// Lines is a document that is printed once a line.
-func Lines[T any]() Document { return Document{Of: reflect.TypeFor[T](), Lines: true} }
+// Lines is a document that is printed once a line, of the type of what it is given.
+func Lines(of any) Document { return Document{Of: reflect.TypeOf(of), Lines: true} }
 
 // If is d where there are several of them.
 func (d Document) If(when string) Document {

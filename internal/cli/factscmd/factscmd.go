@@ -42,7 +42,7 @@ func New(e *env.Env, newClient func() *client.Client, complete cobra.CompletionF
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.Sources, "sources", false, "print the sources of its nodes, as recorded with --provenance")
-	env.JSONFlag(f, &o.JSON, "print one JSON document", env.One[known]())
+	env.JSONFlag(f, &o.JSON, "print one JSON document", env.One(known{}))
 	return cmd
 }
 

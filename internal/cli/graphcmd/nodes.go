@@ -22,20 +22,19 @@ import (
 
 // NewNodes makes `cdui nodes`.
 func NewNodes(e *env.Env, d Deps) *cobra.Command {
-	last := ""
-	list := &noun.List[[]catalog.Definition, catalog.Definition]{
-		Rows:    func(all []catalog.Definition) []catalog.Definition { return byCategory(all, nodeCategory, nodeName) },
-		Columns: []text.Column{{Title: "CATEGORY"}, {Title: "NODE"}, {Title: "WHAT IT DOES", Flex: true, Min: 16}},
-		Cells: func(_ *env.Env, n catalog.Definition) []text.Cell {
+	list := &noun.List{Columns: []text.Column{{Title: "CATEGORY"}, {Title: "NODE"}, {Title: "WHAT IT DOES", Flex: true, Min: 16}}}
+	rows := func(p *noun.Page, all []catalog.Definition) {
+		last := ""
+		for _, n := range byCategory(all, nodeCategory, nodeName) {
 			category := ""
 			if n.Category != last {
 				category, last = n.Category, n.Category
 			}
-			return []text.Cell{{Text: phrase.Clean(category), Colour: text.Grey}, {Text: phrase.Clean(n.NodeName)}, {Text: phrase.Clean(n.Description)}}
-		},
+			p.Add(n.NodeName, text.Cell{Text: phrase.Clean(category), Colour: text.Grey}, text.Cell{Text: phrase.Clean(n.NodeName)}, text.Cell{Text: phrase.Clean(n.Description)})
+		}
 	}
 	return types[catalog.Definition]{
-		what: "node type", name: nodeName, category: nodeCategory, show: showNode, fetch: graphfile.Source.Nodes,
+		what: "node type", name: nodeName, category: nodeCategory, rows: rows, show: showNode, fetch: graphfile.Source.Nodes,
 		about: func(n catalog.Definition) string { return n.Description },
 	}.on(e, d, list, &cobra.Command{
 		Use:   "nodes [NAME]",
@@ -53,45 +52,43 @@ type types[T any] struct {
 	what           string
 	name, category func(T) string
 	about          func(T) string
+	rows           func(*noun.Page, []T)
 	show           func(*env.Env, T) error
 	fetch          func(graphfile.Source, context.Context) ([]T, error)
 }
 
 // on makes a command list the things, or show the one that is named.
-func (k types[T]) on(e *env.Env, d Deps, list *noun.List[[]T, T], cmd *cobra.Command) *cobra.Command {
+func (k types[T]) on(e *env.Env, d Deps, list *noun.List, cmd *cobra.Command) *cobra.Command {
 	var category, name string
 	list.Flags = func(f *pflag.FlagSet) {
 		f.StringVarP(&category, "category", "c", "", "only those of this category")
 	}
 	list.Check = func(args []string) error {
-		switch name = strings.Join(args, ""); {
-		case name == "":
-			return nil
-		case category != "":
+		if name = strings.Join(args, ""); name != "" && category != "" {
 			return env.Usagef("--category means nothing with a name")
 		}
-		list.Draw = func(e *env.Env, _ io.Writer, one []T) error { return k.show(e, one[0]) }
-		list.Document = func(one []T) any { return one[0] }
 		return nil
 	}
-	list.Fetch = func(ctx context.Context) (found []T, err error) {
+	list.Fetch = func(ctx context.Context) (page noun.Page, err error) {
 		err = d.ask(ctx, e, func(ctx context.Context, src graphfile.Source) error {
 			all, err := k.fetch(src, ctx)
-			switch {
-			case err != nil:
-				return err
-			case name != "":
-				one, err := pick(all, k.name, name, k.what)
-				found = []T{one}
+			if err != nil {
 				return err
 			}
-			found, err = within(all, k.category, category)
+			if name != "" {
+				one, err := pick(all, k.name, name, k.what)
+				page = noun.Page{Document: one, Rows: []noun.Row{{ID: k.name(one)}}, Draw: func(io.Writer) error { return k.show(e, one) }}
+				return err
+			}
+			all, err = within(all, k.category, category)
+			page = noun.Page{Document: all}
+			k.rows(&page, all)
 			return err
 		})
-		return found, err
+		return page, err
 	}
-	list.ID, list.IDs, list.Empty = k.name, "names", "no "+k.what+"s"
-	list.Documents = []env.Document{env.One[T]().If("with a name")}
+	list.IDs, list.Empty = "names", "no "+k.what+"s"
+	list.Documents = []env.Document{env.One([]T{}), env.One(*new(T)).If("with a name")}
 	cmd.Args = env.Args(0, 1, "one "+k.what)
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		all, err := k.fetch(d.Client(), cmd.Context())

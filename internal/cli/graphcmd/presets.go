@@ -17,20 +17,21 @@ import (
 
 // NewPresets makes `cdui presets`.
 func NewPresets(e *env.Env, d Deps) *cobra.Command {
-	list := &noun.List[[]catalog.Preset, catalog.Preset]{
-		Rows: func(all []catalog.Preset) []catalog.Preset { return all },
+	list := &noun.List{
 		Columns: []text.Column{
 			{Title: "PRESET"},
 			{Title: "CATEGORY", Drop: 1},
 			{Title: "NODES", Right: true, Drop: 2},
 			{Title: "WHAT IT DOES", Flex: true, Wrap: true, Min: 16},
 		},
-		Cells: func(_ *env.Env, p catalog.Preset) []text.Cell {
-			return text.Text(phrase.Clean(p.Name), phrase.Clean(p.Category), text.Count(len(p.Nodes)), phrase.Clean(p.Description))
-		},
+	}
+	rows := func(page *noun.Page, all []catalog.Preset) {
+		for _, p := range all {
+			page.Add(p.Name, text.Text(phrase.Clean(p.Name), phrase.Clean(p.Category), text.Count(len(p.Nodes)), phrase.Clean(p.Description))...)
+		}
 	}
 	return types[catalog.Preset]{
-		what: "preset", name: presetName, category: presetCategory, show: showPreset, fetch: graphfile.Source.Presets,
+		what: "preset", name: presetName, category: presetCategory, rows: rows, show: showPreset, fetch: graphfile.Source.Presets,
 		about: func(p catalog.Preset) string { return p.Description },
 	}.on(e, d, list, &cobra.Command{
 		Use:   "presets [NAME]",

@@ -52,7 +52,7 @@ node types of your own.`,
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&o.Set, "set", nil, "check it with this param: node.param=value; may be repeated")
-	env.JSONFlag(f, &o.JSON, "print one JSON document", env.One[api.ValidateReply]())
+	env.JSONFlag(f, &o.JSON, "print one JSON document", env.One(api.ValidateReply{}))
 	f.BoolVarP(&o.Quiet, "quiet", "q", false, "print nothing, the exit code says it")
 	return cmd
 }

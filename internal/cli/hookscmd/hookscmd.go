@@ -28,7 +28,7 @@ func New(e *env.Env, d Deps) *cobra.Command {
 	rm := noun.Remove{Noun: "a hook", Of: "cdui hooks", Done: "removed", Forget: func(ctx context.Context, name string) error {
 		return d.Client().RemoveHook(ctx, name)
 	}}
-	return noun.Group(e, func() *noun.List[api.HookList, api.Hook] { return list(d) }, &cobra.Command{
+	return noun.Group(e, func() *noun.List { return list(e, d) }, &cobra.Command{
 		Use:   "hooks",
 		Short: "Have something called when runs end, a worker goes or a card falls ill",
 		Long: `List the commands and URLs that the control plane calls when something happens, and
@@ -44,27 +44,35 @@ standard input, a URL by POST.`,
 	}), newTest(e, d))
 }
 
-func list(d Deps) *noun.List[api.HookList, api.Hook] {
-	return &noun.List[api.HookList, api.Hook]{
-		Fetch: func(ctx context.Context) (api.HookList, error) { return d.Client().Hooks(ctx) },
-		Rows:  func(l api.HookList) []api.Hook { return l.Hooks },
-		ID:    func(h api.Hook) string { return h.Name }, IDs: "names",
+func list(e *env.Env, d Deps) *noun.List {
+	return &noun.List{
+		Documents: []env.Document{env.One(api.HookList{})},
+		Fetch: func(ctx context.Context) (noun.Page, error) {
+			l, err := d.Client().Hooks(ctx)
+			page := noun.Page{Document: l}
+			for _, x := range l.Hooks {
+				page.Add(x.Name, cells(e, x)...)
+			}
+			return page, err
+		},
+		IDs:   "names",
 		Empty: "no hooks; add one with: cdui hooks add NAME --on failed -- COMMAND",
 		Columns: []text.Column{
 			{Title: "NAME"}, {Title: "ON"}, {Title: "CALLS", Flex: true, Min: 12}, {Title: "TAKEN", Right: true}, {Title: "LOST", Right: true}, {Title: "LAST ERROR", Flex: true, Min: 10},
 		},
-		Cells: func(_ *env.Env, h api.Hook) []text.Cell {
-			calls := h.URL
-			if len(h.Command) > 0 {
-				calls = strings.Join(h.Command, " ")
-			}
-			on := make([]string, len(h.On))
-			for i, event := range h.On {
-				on[i] = string(event)
-			}
-			return text.Text(h.Name, strings.Join(on, ","), phrase.Clean(calls), fmt.Sprint(h.Delivered), fmt.Sprint(h.GivenUp+h.Dropped), phrase.Clean(h.LastError))
-		},
 	}
+}
+
+func cells(_ *env.Env, h api.Hook) []text.Cell {
+	calls := h.URL
+	if len(h.Command) > 0 {
+		calls = strings.Join(h.Command, " ")
+	}
+	on := make([]string, len(h.On))
+	for i, event := range h.On {
+		on[i] = string(event)
+	}
+	return text.Text(h.Name, strings.Join(on, ","), phrase.Clean(calls), fmt.Sprint(h.Delivered), fmt.Sprint(h.GivenUp+h.Dropped), phrase.Clean(h.LastError))
 }
 
 func newAdd(e *env.Env, d Deps) *cobra.Command {
@@ -148,6 +156,6 @@ func newTest(e *env.Env, d Deps) *cobra.Command {
 			return nil
 		},
 	}
-	env.JSONFlag(cmd.Flags(), &asJSON, "print how it went as one JSON document", env.One[api.HookTestReply]())
+	env.JSONFlag(cmd.Flags(), &asJSON, "print how it went as one JSON document", env.One(api.HookTestReply{}))
 	return cmd
 }

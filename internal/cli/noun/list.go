@@ -1,7 +1,7 @@
 // Package noun is what the commands of all nouns have in common: those that
 // print a list, those that are answered by one document, and those that forget
 // something by name. It owns what --json, -q and --watch print. It knows no
-// noun; their packages say what a row is, its columns and its id.
+// noun; their packages say what a row is, its cells and its id.
 package noun
 
 import (
@@ -19,50 +19,57 @@ import (
 	"cdui/internal/client/live"
 )
 
-// List is a list of rows R that comes in pages P, the documents of --json.
-type List[P, R any] struct {
+// List is a command that prints a list. It has no type parameters: generic code
+// would be in the program once for each noun.
+type List struct {
 	// Flags adds those that this list has beyond the common ones, Check takes
 	// the arguments and refuses what makes no sense. Both may be nil.
 	Flags func(f *pflag.FlagSet)
 	Check func(args []string) error
 
-	Fetch func(ctx context.Context) (P, error)
+	// Documents are what is printed with --json.
+	Documents []env.Document
+	Fetch     func(ctx context.Context) (Page, error)
 	// Live makes a page of the feed, for --watch, and Client is whose feed; nil
 	// where the feed hasn't got the list.
-	Live   func(b *live.Board) P
+	Live   func(b *live.Board) Page
 	Client func() *client.Client
 
-	Rows func(page P) []R
-	// ID is what -q prints of a row, nothing where it is empty, and IDs what help
-	// calls that.
-	ID  func(row R) string
-	IDs string
-
-	// Columns and Cells are the table. Draw replaces them where the list is
-	// none.
+	// IDs is what help calls the rows' ids, Columns those of the table, and Empty
+	// what is said to a person when there are no rows.
+	IDs     string
 	Columns []text.Column
-	Cells   func(e *env.Env, row R) []text.Cell
-	Draw    func(e *env.Env, w io.Writer, page P) error
-	// Empty is said to a person when there are no rows, and what More gives when
-	// these aren't all.
-	Empty string
-	More  func(page P) string
-
-	// Document makes of a page what --json prints, where that is another document
-	// than the page; Documents are those.
-	Document  func(page P) any
-	Documents []env.Document
+	Empty   string
 
 	json, quiet, watch bool
 }
 
+// Page is a list as it was found.
+type Page struct {
+	Document any
+	Rows     []Row
+	// Draw prints it where it is no table, and More is said to a person when
+	// these aren't all.
+	Draw func(w io.Writer) error
+	More string
+}
+
+// Row is a line. ID is what -q prints of it, nothing where it is empty.
+type Row struct {
+	ID    string
+	Cells []text.Cell
+}
+
+// Add adds a row.
+func (p *Page) Add(id string, cells ...text.Cell) { p.Rows = append(p.Rows, Row{id, cells}) }
+
 // On makes a command print the list.
-func (l *List[P, R]) On(e *env.Env, cmd *cobra.Command) *cobra.Command {
+func (l *List) On(e *env.Env, cmd *cobra.Command) *cobra.Command {
 	f := cmd.Flags()
 	if l.Flags != nil {
 		l.Flags(f)
 	}
-	env.JSONFlag(f, &l.json, "print one JSON document", append([]env.Document{env.One[P]()}, l.Documents...)...)
+	env.JSONFlag(f, &l.json, "print one JSON document", l.Documents...)
 	f.BoolVarP(&l.quiet, "quiet", "q", false, "print "+l.IDs+" alone")
 	if l.Live != nil {
 		f.BoolVarP(&l.watch, "watch", "w", false, "go on, and show it again when it changed")
@@ -83,15 +90,14 @@ func (l *List[P, R]) On(e *env.Env, cmd *cobra.Command) *cobra.Command {
 
 // Group makes a command of subcommands print a list, and gives it the
 // subcommand ls, which prints the same.
-func Group[P, R any](e *env.Env, make func() *List[P, R], cmd, ls *cobra.Command, subs ...*cobra.Command) *cobra.Command {
+func Group(e *env.Env, make func() *List, cmd, ls *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	ls.Use, ls.Args = "ls", env.Args(0, 0, "")
 	cmd.Args = env.UnknownCommand
-	cmd.AddCommand(make().On(e, ls))
-	cmd.AddCommand(subs...)
+	cmd.AddCommand(append([]*cobra.Command{make().On(e, ls)}, subs...)...)
 	return make().On(e, cmd)
 }
 
-func (l *List[P, R]) print(ctx context.Context, e *env.Env) error {
+func (l *List) print(ctx context.Context, e *env.Env) error {
 	if l.watch {
 		return watch.Watch(ctx, e, watch.Dial(l.Client()), func(w io.Writer, b *live.Board) error { return l.write(e, w, l.Live(b)) })
 	}
@@ -102,46 +108,39 @@ func (l *List[P, R]) print(ctx context.Context, e *env.Env) error {
 	return l.write(e, e.Out, page)
 }
 
-func (l *List[P, R]) write(e *env.Env, w io.Writer, page P) error {
-	rows := l.Rows(page)
+func (l *List) write(e *env.Env, w io.Writer, page Page) error {
 	switch {
-	case l.json && l.Document != nil:
-		return e.WriteJSON(w, l.Document(page))
 	case l.json:
-		return e.WriteJSON(w, page)
+		return e.WriteJSON(w, page.Document)
 	case l.quiet:
-		for _, r := range rows {
-			if id := l.ID(r); id != "" {
-				fmt.Fprintln(w, id)
+		for _, r := range page.Rows {
+			if r.ID != "" {
+				fmt.Fprintln(w, r.ID)
 			}
 		}
 		return nil
-	case len(rows) == 0:
+	case len(page.Rows) == 0:
 		if l.watch {
 			fmt.Fprintln(w, l.Empty)
 		} else if e.OutTTY {
 			e.Say("%s", l.Empty)
 		}
 		return nil
-	case l.Draw != nil:
-		return l.Draw(e, w, page)
+	case page.Draw != nil:
+		return page.Draw(w)
 	}
 	t := &text.Table{Columns: l.Columns}
-	for _, r := range rows {
-		t.Add(l.Cells(e, r)...)
+	for _, r := range page.Rows {
+		t.Add(r.Cells...)
 	}
-	if err := t.Write(w, e.Style()); err != nil || l.More == nil || !e.OutTTY {
+	if err := t.Write(w, e.Style()); err != nil || page.More == "" || !e.OutTTY {
 		return err
 	}
-	more := l.More(page)
-	switch {
-	case more == "":
-	case l.watch:
-		_, err := fmt.Fprintln(w, more)
+	if l.watch {
+		_, err := fmt.Fprintln(w, page.More)
 		return err
-	default:
-		e.Say("%s", more)
 	}
+	e.Say("%s", page.More)
 	return nil
 }
 

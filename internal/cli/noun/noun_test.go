@@ -19,15 +19,19 @@ type page struct {
 	Words []string `json:"words"`
 }
 
-func words(list ...string) *noun.List[page, string] {
-	return &noun.List[page, string]{
-		Fetch: func(context.Context) (page, error) { return page{list}, nil },
-		Rows:  func(p page) []string { return p.Words },
-		ID:    func(s string) string { return strings.TrimSuffix(s, "-") }, IDs: "words",
+func words(list ...string) *noun.List {
+	return &noun.List{
+		Documents: []env.Document{env.One(page{})},
+		Fetch: func(context.Context) (noun.Page, error) {
+			p := noun.Page{Document: page{list}, More: "and more"}
+			for _, s := range list {
+				p.Add(strings.TrimSuffix(s, "-"), text.Text(s)...)
+			}
+			return p, nil
+		},
+		IDs:     "words",
 		Columns: []text.Column{{Title: "WORD"}},
-		Cells:   func(_ *env.Env, s string) []text.Cell { return text.Text(s) },
 		Empty:   "no words",
-		More:    func(page) string { return "and more" },
 	}
 }
 
@@ -83,7 +87,7 @@ func TestAnEmptyNameForgetsNothing(t *testing.T) {
 	}
 }
 
-func on(l *noun.List[page, string]) func(*clitest.Env, *cobra.Command) *cobra.Command {
+func on(l *noun.List) func(*clitest.Env, *cobra.Command) *cobra.Command {
 	return func(e *clitest.Env, cmd *cobra.Command) *cobra.Command { return l.On(e.Env, cmd) }
 }
 

@@ -21,7 +21,7 @@ type Remove struct {
 // On makes a command forget.
 func (r Remove) On(e *env.Env, cmd *cobra.Command) *cobra.Command {
 	var asJSON, quiet bool
-	env.JSONFlag(cmd.Flags(), &asJSON, "print their names as one JSON document", env.One[env.Removed]())
+	env.JSONFlag(cmd.Flags(), &asJSON, "print their names as one JSON document", env.One(env.Removed{}))
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print their names alone")
 	cmd.Args = env.Args(1, -1, "one or more names")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

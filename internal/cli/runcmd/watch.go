@@ -29,7 +29,7 @@ func (w *Watch) flags(f *pflag.FlagSet) {
 	f.BoolVarP(&w.Detach, "detach", "d", false, "return as soon as it is queued")
 	f.Var(&w.Timeout, "timeout", "stop waiting after this time, with exit code 124; the run goes on")
 	f.BoolVar(&w.ExitCode, "exit-code", false, "exit with the code that it ended with")
-	env.JSONFlag(f, &w.JSON, "print its events as JSON, one a line; with --detach what was queued", env.Lines[api.Event]().If("without --detach"), env.One[api.SubmitReply]().If("with --detach"))
+	env.JSONFlag(f, &w.JSON, "print its events as JSON, one a line; with --detach what was queued", env.Lines(api.Event{}).If("without --detach"), env.One(api.SubmitReply{}).If("with --detach"))
 	f.BoolVarP(&w.Quiet, "quiet", "q", false, "print the run's id alone")
 }
 

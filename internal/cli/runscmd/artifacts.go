@@ -18,15 +18,22 @@ import (
 
 func newArtifacts(e *env.Env, d Deps) *cobra.Command {
 	var id, kind string
-	list := &noun.List[api.Artifacts, api.Artifact]{
+	list := &noun.List{
 		Flags: func(f *pflag.FlagSet) { f.StringVar(&kind, "kind", "", "only files of this kind") },
 		Check: func(args []string) error {
 			id = args[0]
 			return nil
 		},
-		Fetch: func(ctx context.Context) (api.Artifacts, error) { return d.Client().Artifacts(ctx, id, kind) },
-		Rows:  func(l api.Artifacts) []api.Artifact { return l.Artifacts },
-		ID:    func(a api.Artifact) string { return a.Path }, IDs: "paths",
+		Documents: []env.Document{env.One(api.Artifacts{})},
+		Fetch: func(ctx context.Context) (noun.Page, error) {
+			l, err := d.Client().Artifacts(ctx, id, kind)
+			page := noun.Page{Document: l}
+			for _, x := range l.Artifacts {
+				page.Add(x.Path, artifactCells(e, x)...)
+			}
+			return page, err
+		},
+		IDs:   "paths",
 		Empty: "no files; a script names them with cdui.artifact(path)",
 		Columns: []text.Column{
 			{Title: "KIND"},
@@ -34,13 +41,6 @@ func newArtifacts(e *env.Env, d Deps) *cobra.Command {
 			{Title: "NODE", Drop: 2},
 			{Title: "META", Flex: true, Min: 8, Drop: 3},
 			{Title: "AGE", Right: true, Drop: 1},
-		},
-		Cells: func(e *env.Env, a api.Artifact) []text.Cell {
-			meta := phrase.Clean(text.Compact(a.Meta))
-			if meta == "null" || meta == "{}" {
-				meta = ""
-			}
-			return text.Text(phrase.Clean(a.Kind), phrase.Clean(a.Path), phrase.Clean(a.NodeID), meta, text.Age(e.Now().Sub(a.CreatedAt)))
 		},
 	}
 	return list.On(e, &cobra.Command{
@@ -51,6 +51,14 @@ func newArtifacts(e *env.Env, d Deps) *cobra.Command {
 		Args:              env.Args(1, 1, "one run"),
 		ValidArgsFunction: complete(d),
 	})
+}
+
+func artifactCells(e *env.Env, a api.Artifact) []text.Cell {
+	meta := phrase.Clean(text.Compact(a.Meta))
+	if meta == "null" || meta == "{}" {
+		meta = ""
+	}
+	return text.Text(phrase.Clean(a.Kind), phrase.Clean(a.Path), phrase.Clean(a.NodeID), meta, text.Age(e.Now().Sub(a.CreatedAt)))
 }
 
 func sortedNames(m map[string]json.RawMessage) []string { return slices.Sorted(maps.Keys(m)) }

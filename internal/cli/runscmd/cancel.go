@@ -57,7 +57,7 @@ in a pipe, with --json or with --no-wait it returns at once.`,
 	f.Var(&o.Grace, "grace", "how long it may take, instead of the setting CANCEL_GRACE_S")
 	f.BoolVar(&o.NoWait, "no-wait", false, "return at once")
 	f.BoolVarP(&detach, "detach", "d", false, "the same as --no-wait")
-	env.JSONFlag(f, &o.JSON, "print JSON, one run a line", env.Lines[api.CancelReply]())
+	env.JSONFlag(f, &o.JSON, "print JSON, one run a line", env.Lines(api.CancelReply{}))
 	f.BoolVarP(&o.Quiet, "quiet", "q", false, "print ids alone")
 	return cmd
 }

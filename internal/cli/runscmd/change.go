@@ -78,7 +78,7 @@ func stateCommand(e *env.Env, d Deps, verb, short, done string, call func(*clien
 			})
 		},
 	}
-	env.JSONFlag(cmd.Flags(), &asJSON, "print JSON, one run a line", env.Lines[api.RunState]())
+	env.JSONFlag(cmd.Flags(), &asJSON, "print JSON, one run a line", env.Lines(api.RunState{}))
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print ids alone")
 	return cmd
 }
@@ -129,7 +129,7 @@ produced elsewhere stay. A run that goes on is refused; cancel it first.`,
 			})
 		},
 	}
-	env.JSONFlag(cmd.Flags(), &asJSON, "print JSON, one run a line", env.Lines[Gone]())
+	env.JSONFlag(cmd.Flags(), &asJSON, "print JSON, one run a line", env.Lines(Gone{}))
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print ids alone")
 	return cmd
 }

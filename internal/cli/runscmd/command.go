@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cdui/internal/api"
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/factscmd"
 	"cdui/internal/cli/follow"
@@ -28,7 +27,7 @@ func New(e *env.Env, d Deps, more ...*cobra.Command) *cobra.Command {
 		newShow(e, d), newEvents(e, d), NewLogs(e, d, nil), newMetrics(e, d),
 		newArtifacts(e, d), factscmd.New(e, d.Client, complete(d)), NewCancel(e, d, nil), newHold(e, d), newRelease(e, d), newPin(e, d), newUnpin(e, d), newRemove(e, d), newWait(e, d, nil),
 	}, more...)
-	return noun.Group(e, func() *noun.List[api.RunList, api.Run] { return list(d) }, &cobra.Command{
+	return noun.Group(e, func() *noun.List { return list(e, d) }, &cobra.Command{
 		Use:   "runs",
 		Short: "List runs, and look at or change them",
 		Example: `  cdui runs --status running

@@ -42,7 +42,7 @@ func newEvents(e *env.Env, d Deps) *cobra.Command {
 	f := cmd.Flags()
 	f.Int64Var(&o.Cursor, "cursor", 0, "start after this cursor")
 	f.BoolVarP(&o.Follow, "follow", "f", false, "go on until the run has ended; then exit as it did")
-	env.JSONFlag(f, &o.JSON, "print JSON, one event a line", env.Lines[api.Event]())
+	env.JSONFlag(f, &o.JSON, "print JSON, one event a line", env.Lines(api.Event{}))
 	return cmd
 }
 

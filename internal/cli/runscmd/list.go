@@ -39,7 +39,7 @@ func (o *which) flags(f *pflag.FlagSet) {
 
 // NewList makes `cdui runs ls`.
 func NewList(e *env.Env, d Deps) *cobra.Command {
-	return list(d).On(e, listCommand())
+	return list(e, d).On(e, listCommand())
 }
 
 func listCommand() *cobra.Command {
@@ -54,15 +54,28 @@ func listCommand() *cobra.Command {
 	}
 }
 
-func list(d Deps) *noun.List[api.RunList, api.Run] {
+func list(e *env.Env, d Deps) *noun.List {
 	o := &which{}
-	l := &noun.List[api.RunList, api.Run]{
-		Flags:  o.flags,
-		Fetch:  func(ctx context.Context) (api.RunList, error) { return d.Client().Runs(ctx, o.filter) },
-		Live:   func(b *live.Board) api.RunList { return only(b, o.filter) },
+	page := func(l api.RunList) noun.Page {
+		p := noun.Page{Document: l}
+		for _, r := range l.Runs {
+			p.Add(r.ID, cells(e, r)...)
+		}
+		if len(l.Runs) < l.Total {
+			p.More = fmt.Sprintf("%s of %s", text.Count(len(l.Runs)), text.Plural(l.Total, "run"))
+		}
+		return p
+	}
+	l := &noun.List{
+		Flags:     o.flags,
+		Documents: []env.Document{env.One(api.RunList{})},
+		Fetch: func(ctx context.Context) (noun.Page, error) {
+			l, err := d.Client().Runs(ctx, o.filter)
+			return page(l), err
+		},
+		Live:   func(b *live.Board) noun.Page { return page(only(b, o.filter)) },
 		Client: d.Client,
-		Rows:   func(l api.RunList) []api.Run { return l.Runs },
-		ID:     func(r api.Run) string { return r.ID }, IDs: "ids",
+		IDs:    "ids",
 		Columns: []text.Column{
 			{},
 			{Title: "RUN"},
@@ -71,13 +84,6 @@ func list(d Deps) *noun.List[api.RunList, api.Run] {
 			{Title: "STATUS", Drop: 1},
 			{Title: "RESULT", Flex: true, Min: 16, Drop: 3},
 			{Title: "AGE", Right: true},
-		},
-		Cells: cells,
-		More: func(l api.RunList) string {
-			if len(l.Runs) < l.Total {
-				return fmt.Sprintf("%s of %s", text.Count(len(l.Runs)), text.Plural(l.Total, "run"))
-			}
-			return ""
 		},
 	}
 	l.Check = func(args []string) error {

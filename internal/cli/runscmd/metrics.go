@@ -46,7 +46,7 @@ func newMetrics(e *env.Env, d Deps) *cobra.Command {
 	f.StringVar(&o.Name, "name", "", "only this series")
 	f.BoolVar(&o.Plot, "plot", false, "draw charts")
 	f.BoolVar(&o.CSV, "csv", false, "print CSV")
-	env.JSONFlag(f, &o.JSON, "print one JSON document", env.One[api.Metrics]())
+	env.JSONFlag(f, &o.JSON, "print one JSON document", env.One(api.Metrics{}))
 	return cmd
 }
 

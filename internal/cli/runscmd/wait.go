@@ -54,7 +54,7 @@ code is 0 when those that ended succeeded, else 1, and 124 when --timeout is ove
 	f.BoolVar(&o.All, "all", false, "until all have ended (the default)")
 	f.Var(&o.Timeout, "timeout", "give up after this time, with exit code 124")
 	f.BoolVar(&o.ExitCode, "exit-code", false, "exit with the code of the first that did not succeed")
-	env.JSONFlag(f, &o.JSON, "print rows as JSON, one run a line, as they end", env.Lines[api.Run]())
+	env.JSONFlag(f, &o.JSON, "print rows as JSON, one run a line, as they end", env.Lines(api.Run{}))
 	f.BoolVarP(&o.Quiet, "quiet", "q", false, "print ids alone, as they end")
 	return cmd
 }

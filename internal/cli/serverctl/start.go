@@ -61,7 +61,7 @@ the control plane makes for itself, whose pin it prints.`,
 	f.BoolVar(&e.Flags.TLSSelfSigned, "tls-self-signed", false, "speak TLS with a certificate of its own making, and print its pin")
 	f.StringVar(&e.Flags.Isolate, "isolate", "", "how a run's processes are held together: auto, pidns, userns, keeper or none")
 	f.StringVar(&e.Flags.Warm, "warm", "", "warm spares that are always kept: started ahead of their runs with torch imported; 0 keeps them after runs that used torch, -1 never (default 0)")
-	env.JSONFlag(f, &o.JSON, "print address, pid and boot id as one JSON document", env.One[api.ServerInfo]())
+	env.JSONFlag(f, &o.JSON, "print address, pid and boot id as one JSON document", env.One(api.ServerInfo{}))
 	return cmd
 }
 

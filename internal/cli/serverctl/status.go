@@ -33,7 +33,7 @@ func NewStatus(e *env.Env) *cobra.Command {
 		Args: env.Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return status(cmd.Context(), e, asJSON) },
 	}
-	env.JSONFlag(cmd.Flags(), &asJSON, "print one JSON document", env.One[Status]())
+	env.JSONFlag(cmd.Flags(), &asJSON, "print one JSON document", env.One(Status{}))
 	return cmd
 }
 

@@ -37,7 +37,7 @@ up again. With --cancel-runs they are asked to stop first.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runF(cmd.Context(), o) },
 	}
 	cmd.Flags().BoolVar(&o.CancelRuns, "cancel-runs", false, "stop the trainings too")
-	env.JSONFlag(cmd.Flags(), &o.JSON, "print how many trainings go on as one JSON document", env.One[api.ShutdownReply]())
+	env.JSONFlag(cmd.Flags(), &o.JSON, "print how many trainings go on as one JSON document", env.One(api.ShutdownReply{}))
 	return cmd
 }
 

@@ -99,7 +99,7 @@ after a restart of the control plane, log in again by the same command. With
 	f.BoolVar(&o.Upgrade, "upgrade", false, "bring the agent there to this version; trainings go on")
 	f.BoolVar(&o.Uninstall, "uninstall", false, "remove the worker, and all that is there of it")
 	f.BoolVar(&o.CancelRuns, "cancel-runs", false, "with --stop and --uninstall: stop the trainings too")
-	env.JSONFlag(f, &o.JSON, "print one JSON document", env.One[Installed]().If("otherwise"), env.One[api.TunnelList]().If("with --status"), env.One[Stopped]().If("with --stop"), env.One[Uninstalled]().If("with --uninstall"))
+	env.JSONFlag(f, &o.JSON, "print one JSON document", env.One(Installed{}).If("otherwise"), env.One(api.TunnelList{}).If("with --status"), env.One(Stopped{}).If("with --stop"), env.One(Uninstalled{}).If("with --uninstall"))
 	return cmd
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cdui/internal/api"
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/noun"
 	"cdui/internal/cli/phrase"
@@ -22,7 +21,7 @@ type Deps struct {
 
 // New makes `cdui study`.
 func New(e *env.Env, d Deps) *cobra.Command {
-	return noun.Group(e, func() *noun.List[api.StudyList, api.StudySummary] { return list(d) }, &cobra.Command{
+	return noun.Group(e, func() *noun.List { return list(e, d) }, &cobra.Command{
 		Use:   "study",
 		Short: "Repeat a run with other seeds, and say how sure its metrics are",
 		Long: `Repeat a run: each repetition has a seed of its own, and the metrics get a mean, a

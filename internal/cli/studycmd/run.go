@@ -99,7 +99,7 @@ func (o *RunOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.Wait, "wait", true, "wait until all repetitions have ended")
 	f.BoolVarP(&o.Detach, "detach", "d", false, "return as soon as it is queued")
 	f.Var(&o.Timeout, "timeout", "stop waiting after this time, with exit code 124; the study goes on")
-	env.JSONFlag(f, &o.JSON, "print what was queued as one JSON document", env.One[api.StudyReply]())
+	env.JSONFlag(f, &o.JSON, "print what was queued as one JSON document", env.One(api.StudyReply{}))
 	f.BoolVarP(&o.Quiet, "quiet", "q", false, "print the study's id alone")
 }
 

@@ -20,16 +20,21 @@ import (
 	"cdui/internal/study"
 )
 
-func list(d Deps) *noun.List[api.StudyList, api.StudySummary] {
+func list(e *env.Env, d Deps) *noun.List {
 	part := &noun.Part{}
-	return &noun.List[api.StudyList, api.StudySummary]{
-		Flags: part.Flags,
-		Check: part.Check,
-		Fetch: func(ctx context.Context) (api.StudyList, error) {
-			return d.Client().Studies(ctx, part.Limit, part.Offset)
+	return &noun.List{
+		Flags:     part.Flags,
+		Check:     part.Check,
+		Documents: []env.Document{env.One(api.StudyList{})},
+		Fetch: func(ctx context.Context) (noun.Page, error) {
+			l, err := d.Client().Studies(ctx, part.Limit, part.Offset)
+			page := noun.Page{Document: l}
+			for _, x := range l.Studies {
+				page.Add(x.StudyID, cells(e, x)...)
+			}
+			return page, err
 		},
-		Rows: func(l api.StudyList) []api.StudySummary { return l.Studies },
-		ID:   func(y api.StudySummary) string { return y.StudyID }, IDs: "ids",
+		IDs:   "ids",
 		Empty: "no studies yet; queue one with: cdui study run FILE",
 		Columns: []text.Column{
 			{},
@@ -40,19 +45,20 @@ func list(d Deps) *noun.List[api.StudyList, api.StudySummary] {
 			{Title: "RESULT", Flex: true, Min: 10, Drop: 1},
 			{Title: "AGE", Right: true},
 		},
-		Cells: func(e *env.Env, y api.StudySummary) []text.Cell {
-			style, now := e.Style(), e.Now()
-			mark := phrase.StudyStatus(y)
-			return []text.Cell{
-				{Text: style.Mark(mark, false), Colour: text.MarkColour(mark, false)},
-				{Text: run.Short(y.StudyID)},
-				{Text: name(y.Name)},
-				{Text: string(y.State)},
-				{Text: fmt.Sprintf("%d/%d", y.Counts[study.Scored], y.Repetitions)},
-				{Text: phrase.StudyResult(style, y)},
-				{Text: text.Age(now.Sub(y.CreatedAt))},
-			}
-		},
+	}
+}
+
+func cells(e *env.Env, y api.StudySummary) []text.Cell {
+	style, now := e.Style(), e.Now()
+	mark := phrase.StudyStatus(y)
+	return []text.Cell{
+		{Text: style.Mark(mark, false), Colour: text.MarkColour(mark, false)},
+		{Text: run.Short(y.StudyID)},
+		{Text: name(y.Name)},
+		{Text: string(y.State)},
+		{Text: fmt.Sprintf("%d/%d", y.Counts[study.Scored], y.Repetitions)},
+		{Text: phrase.StudyResult(style, y)},
+		{Text: text.Age(now.Sub(y.CreatedAt))},
 	}
 }
 
@@ -219,7 +225,7 @@ else 1, and 124 when --timeout is over.`,
 	}
 	f := cmd.Flags()
 	f.Var(&timeout, "timeout", "give up after this time, with exit code 124")
-	env.JSONFlag(f, &asJSON, "print the study as one JSON document at the end", env.One[api.Study]())
+	env.JSONFlag(f, &asJSON, "print the study as one JSON document at the end", env.One(api.Study{}))
 	f.BoolVarP(&quiet, "quiet", "q", false, "print nothing")
 	return cmd
 }

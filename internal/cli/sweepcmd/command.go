@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cdui/internal/api"
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/noun"
 	"cdui/internal/cli/phrase"
@@ -22,7 +21,7 @@ type Deps struct {
 
 // New makes `cdui sweep`.
 func New(e *env.Env, d Deps) *cobra.Command {
-	return noun.Group(e, func() *noun.List[api.SweepList, api.SweepSummary] { return list(d) }, &cobra.Command{
+	return noun.Group(e, func() *noun.List { return list(e, d) }, &cobra.Command{
 		Use:   "sweep",
 		Short: "Try combinations of values and rank what comes out",
 		Long: `Try combinations of values: each is a run of its own, a variant. Variants are ranked

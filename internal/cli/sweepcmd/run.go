@@ -87,7 +87,7 @@ running.`,
 	f.BoolVar(&o.Wait, "wait", true, "wait until all variants have ended")
 	f.BoolVarP(&o.Detach, "detach", "d", false, "return as soon as it is queued")
 	f.Var(&o.Timeout, "timeout", "stop waiting after this time, with exit code 124; the sweep goes on")
-	env.JSONFlag(f, &o.JSON, "print what was queued as one JSON document", env.One[api.SweepReply]())
+	env.JSONFlag(f, &o.JSON, "print what was queued as one JSON document", env.One(api.SweepReply{}))
 	f.BoolVarP(&o.Quiet, "quiet", "q", false, "print the sweep's id alone")
 	return cmd
 }

@@ -20,16 +20,21 @@ import (
 	"cdui/internal/sweep"
 )
 
-func list(d Deps) *noun.List[api.SweepList, api.SweepSummary] {
+func list(e *env.Env, d Deps) *noun.List {
 	part := &noun.Part{}
-	return &noun.List[api.SweepList, api.SweepSummary]{
-		Flags: part.Flags,
-		Check: part.Check,
-		Fetch: func(ctx context.Context) (api.SweepList, error) {
-			return d.Client().Sweeps(ctx, part.Limit, part.Offset)
+	return &noun.List{
+		Flags:     part.Flags,
+		Check:     part.Check,
+		Documents: []env.Document{env.One(api.SweepList{})},
+		Fetch: func(ctx context.Context) (noun.Page, error) {
+			l, err := d.Client().Sweeps(ctx, part.Limit, part.Offset)
+			page := noun.Page{Document: l}
+			for _, x := range l.Sweeps {
+				page.Add(x.SweepID, cells(e, x)...)
+			}
+			return page, err
 		},
-		Rows: func(l api.SweepList) []api.SweepSummary { return l.Sweeps },
-		ID:   func(w api.SweepSummary) string { return w.SweepID }, IDs: "ids",
+		IDs:   "ids",
 		Empty: "no sweeps yet; queue one with: cdui sweep run FILE",
 		Columns: []text.Column{
 			{},
@@ -40,20 +45,21 @@ func list(d Deps) *noun.List[api.SweepList, api.SweepSummary] {
 			{Title: "BEST", Flex: true, Min: 10, Drop: 1},
 			{Title: "AGE", Right: true},
 		},
-		Cells: func(e *env.Env, w api.SweepSummary) []text.Cell {
-			style, now := e.Style(), e.Now()
-			done, all := phrase.SweepProgress(w)
-			mark := phrase.SweepStatus(w)
-			return []text.Cell{
-				{Text: style.Mark(mark, false), Colour: text.MarkColour(mark, false)},
-				{Text: run.Short(w.SweepID)},
-				{Text: name(w.Name)},
-				{Text: string(w.State)},
-				{Text: fmt.Sprintf("%d/%d", done, all)},
-				{Text: phrase.SweepBest(w)},
-				{Text: text.Age(now.Sub(w.CreatedAt))},
-			}
-		},
+	}
+}
+
+func cells(e *env.Env, w api.SweepSummary) []text.Cell {
+	style, now := e.Style(), e.Now()
+	done, all := phrase.SweepProgress(w)
+	mark := phrase.SweepStatus(w)
+	return []text.Cell{
+		{Text: style.Mark(mark, false), Colour: text.MarkColour(mark, false)},
+		{Text: run.Short(w.SweepID)},
+		{Text: name(w.Name)},
+		{Text: string(w.State)},
+		{Text: fmt.Sprintf("%d/%d", done, all)},
+		{Text: phrase.SweepBest(w)},
+		{Text: text.Age(now.Sub(w.CreatedAt))},
 	}
 }
 
@@ -98,7 +104,7 @@ func newShow(e *env.Env, d Deps) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.BoolVar(&csv, "csv", false, "print the variants as CSV")
-	env.JSONFlag(f, &asJSON, "print one JSON document", env.One[api.Sweep]())
+	env.JSONFlag(f, &asJSON, "print one JSON document", env.One(api.Sweep{}))
 	f.BoolVarP(&quiet, "quiet", "q", false, "print the runs' ids alone, by rank")
 	return cmd
 }
@@ -201,7 +207,7 @@ else 1, and 124 when --timeout is over.`,
 	}
 	f := cmd.Flags()
 	f.Var(&timeout, "timeout", "give up after this time, with exit code 124")
-	env.JSONFlag(f, &asJSON, "print the sweep as one JSON document at the end", env.One[api.Sweep]())
+	env.JSONFlag(f, &asJSON, "print the sweep as one JSON document at the end", env.One(api.Sweep{}))
 	f.BoolVarP(&quiet, "quiet", "q", false, "print nothing")
 	return cmd
 }

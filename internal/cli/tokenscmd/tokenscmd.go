@@ -26,7 +26,7 @@ func New(e *env.Env, d Deps) *cobra.Command {
 	rm := noun.Remove{Noun: "a token", Of: "cdui tokens", Done: "revoked", Forget: func(ctx context.Context, name string) error {
 		return d.Client().RemoveToken(ctx, name)
 	}}
-	return noun.Group(e, func() *noun.List[api.TokenList, api.Token] { return list(d) }, &cobra.Command{
+	return noun.Group(e, func() *noun.List { return list(e, d) }, &cobra.Command{
 		Use:   "tokens",
 		Short: "List, add and revoke the tokens of users",
 		Long: `List the tokens that people and programs use the control plane with from other
@@ -43,23 +43,31 @@ machines. Only their hashes are kept, so a token is shown once, when it is made.
 	}))
 }
 
-func list(d Deps) *noun.List[api.TokenList, api.Token] {
-	return &noun.List[api.TokenList, api.Token]{
-		Fetch: func(ctx context.Context) (api.TokenList, error) { return d.Client().Tokens(ctx) },
-		Rows:  func(l api.TokenList) []api.Token { return l.Tokens },
-		ID:    func(t api.Token) string { return t.Name }, IDs: "names",
+func list(e *env.Env, d Deps) *noun.List {
+	return &noun.List{
+		Documents: []env.Document{env.One(api.TokenList{})},
+		Fetch: func(ctx context.Context) (noun.Page, error) {
+			l, err := d.Client().Tokens(ctx)
+			page := noun.Page{Document: l}
+			for _, x := range l.Tokens {
+				page.Add(x.Name, cells(e, x)...)
+			}
+			return page, err
+		},
+		IDs:     "names",
 		Empty:   "no tokens of users; make one with: cdui tokens add NAME --role submit",
 		Columns: []text.Column{{Title: "NAME", Flex: true, Min: 8}, {Title: "ROLE"}, {Title: "AGE", Right: true}, {Title: "USED"}},
-		Cells: func(e *env.Env, t api.Token) []text.Cell {
-			used, now := "never", e.Now()
-			if t.LastUsed != nil {
-				if used = text.Age(now.Sub(*t.LastUsed)); used != "now" {
-					used += " ago"
-				}
-			}
-			return text.Text(phrase.Clean(t.Name), string(t.Role), text.Age(now.Sub(t.CreatedAt)), used)
-		},
 	}
+}
+
+func cells(e *env.Env, t api.Token) []text.Cell {
+	used, now := "never", e.Now()
+	if t.LastUsed != nil {
+		if used = text.Age(now.Sub(*t.LastUsed)); used != "now" {
+			used += " ago"
+		}
+	}
+	return text.Text(phrase.Clean(t.Name), string(t.Role), text.Age(now.Sub(t.CreatedAt)), used)
 }
 
 func newAdd(e *env.Env, d Deps) *cobra.Command {
@@ -100,6 +108,6 @@ submit queues runs and changes them too, admin does everything.`,
 		},
 	}
 	cmd.Flags().StringVar(&role, "role", "", "what it allows: read, submit or admin")
-	env.JSONFlag(cmd.Flags(), &asJSON, "print name, role and token as one JSON document", env.One[api.TokenReply]())
+	env.JSONFlag(cmd.Flags(), &asJSON, "print name, role and token as one JSON document", env.One(api.TokenReply{}))
 	return cmd
 }

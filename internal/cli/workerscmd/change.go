@@ -82,7 +82,7 @@ func newChange(e *env.Env, d Deps, ch change) *cobra.Command {
 			return nil
 		},
 	}
-	env.JSONFlag(cmd.Flags(), &asJSON, "print the rows as one JSON document", env.One[api.WorkerList]())
+	env.JSONFlag(cmd.Flags(), &asJSON, "print the rows as one JSON document", env.One(api.WorkerList{}))
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print their names alone")
 	return cmd
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cdui/internal/api"
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/noun"
 	"cdui/internal/client"
@@ -20,7 +19,7 @@ type Deps struct {
 
 // New makes `cdui workers`.
 func New(e *env.Env, d Deps) *cobra.Command {
-	return noun.Group(e, func() *noun.List[api.WorkerList, api.Worker] { return list(d) }, &cobra.Command{
+	return noun.Group(e, func() *noun.List { return list(e, d) }, &cobra.Command{
 		Use:   "workers",
 		Short: "List the machines that take runs, and add or change them",
 		Long: `List the workers: the machines whose agents take runs from this control plane. An

@@ -18,15 +18,24 @@ import (
 	"cdui/internal/run"
 )
 
-func list(d Deps) *noun.List[api.WorkerList, api.Worker] {
-	return &noun.List[api.WorkerList, api.Worker]{
-		Fetch:  func(ctx context.Context) (api.WorkerList, error) { return d.Client().Workers(ctx) },
-		Live:   func(b *live.Board) api.WorkerList { return api.WorkerList{Workers: b.Workers()} },
+func list(e *env.Env, d Deps) *noun.List {
+	page := func(l api.WorkerList) noun.Page {
+		p := noun.Page{Document: l, Draw: func(w io.Writer) error { return write(e, w, l.Workers) }}
+		for _, w := range l.Workers {
+			p.Add(w.Name)
+		}
+		return p
+	}
+	return &noun.List{
+		Documents: []env.Document{env.One(api.WorkerList{})},
+		Fetch: func(ctx context.Context) (noun.Page, error) {
+			l, err := d.Client().Workers(ctx)
+			return page(l), err
+		},
+		Live:   func(b *live.Board) noun.Page { return page(api.WorkerList{Workers: b.Workers()}) },
 		Client: d.Client,
-		Rows:   func(l api.WorkerList) []api.Worker { return l.Workers },
-		ID:     func(w api.Worker) string { return w.Name }, IDs: "names",
-		Empty: "no workers yet; add one with: cdui workers add NAME",
-		Draw:  func(e *env.Env, out io.Writer, l api.WorkerList) error { return write(e, out, l.Workers) },
+		IDs:    "names",
+		Empty:  "no workers yet; add one with: cdui workers add NAME",
 	}
 }
 
