@@ -277,9 +277,9 @@ This page is made from the program (` + "`make gen`" + `), and tests hold it aga
 Names and types here are stable: a field is added now and then, but none is renamed, removed or given another
 meaning within a major version. So read the fields that you know and pass over the others.
 
-A command prints one document; those that print lines print one document a line, as they come (NDJSON).
-Times are RFC 3339 in UTC. A field is always there unless it says "when set"; "or null" is what isn't known or doesn't apply.
-` + "`X or null`" + ` and empty text mean the same to a person, but are told apart here: text that isn't there is ` + "`\"\"`" + ` where the type has no null.
+A command prints one document; those that print lines print one document a line, as they come (NDJSON), and so do lists
+with --watch, one for each change. Times are RFC 3339 in UTC. A field is always there unless it says "when set". What isn't
+known or doesn't apply is null where the type says "or null", and else empty text, 0 or an empty list.
 Exit codes are the same with and without --json; errors go to stderr as text.
 
 ## Commands
