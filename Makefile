@@ -29,13 +29,15 @@ export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 MAX_BYTES := 25000000
 
 GOLANGCI_VERSION := v2.15.0
+# The newest one that builds with our Go and has all its modules at the Go proxy.
+GORELEASER_VERSION := v2.16.0
 FUZZTIME         ?= 10s
 FAULTS           ?= 100
 SOAK_TIMEOUT     ?= 90m
 
 .PHONY: help
 help: ## list the tasks
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ## Building
 
@@ -52,6 +54,11 @@ release: ## build a stripped, reproducible, static bin/cdui
 	CGO_ENABLED=0 $(GO) build -buildvcs=false -ldflags '$(LDFLAGS)' -trimpath -o $(BIN) ./cmd/cdui
 	@size=$$(wc -c <$(BIN)); echo "$(BIN): $$size bytes of $(MAX_BYTES)"; \
 	    [ "$$size" -le $(MAX_BYTES) ] || { echo "$(BIN) is too large: docs/adr/0019 says what kept it small" >&2; exit 1; }
+
+.PHONY: package-check
+package-check: ## archives, deb and rpm of the last commit; the deb installed and tried (PACKAGE=all: for all machines)
+	@PACKAGE=$(PACKAGE) scripts/deps.sh package
+	@scripts/package.sh check $(GORELEASER_VERSION) $(PACKAGE)
 
 .PHONY: demo
 demo: ## from nothing to a finished training on real data
@@ -134,4 +141,4 @@ pictures: ## draw the pictures of the screens in docs/images anew
 
 .PHONY: clean
 clean: ## remove what was built
-	rm -rf bin .test
+	rm -rf bin dist .test

@@ -4,6 +4,7 @@
 #   deps.sh build    checks Go
 #   deps.sh demo     Go, and a Python with torch and numpy
 #   deps.sh test     all that the tests start
+#   deps.sh package  what makes packages and looks into them, and what demo needs
 #   deps.sh python demo|test
 #                    prints the interpreter that has what demo or test needs
 #
@@ -30,9 +31,9 @@ check_go() {
 
 modules() {
     case $1 in
-    demo) echo torch numpy ;;
+    demo | package) echo torch numpy ;;
     test) echo torch numpy sklearn matplotlib PIL tqdm pytest ;;
-    *) die "usage: scripts/deps.sh build | demo | test | python demo|test" ;;
+    *) die "usage: scripts/deps.sh build | demo | test | package | python demo|test" ;;
     esac
 }
 
@@ -58,6 +59,18 @@ missing_packages() {
     if ! find_python "$1" >/dev/null; then
         printf 'python3\n'
         for module in $(modules "$1"); do printf 'python3-%s\n' "$module"; done | tr '[:upper:]' '[:lower:]'
+    fi
+    if [ "$1" = package ]; then
+        have gcc && [ -e /usr/include/stdlib.h ] || printf 'gcc\nlibc6-dev\n'
+        have git || printf 'git\n'
+        have man || printf 'man-db\n'
+        have rpm || printf 'rpm\n'
+        have systemd-analyze || printf 'systemd\n'
+        # The other kind of machine needs a compiler of its own.
+        [ "${PACKAGE:-}" != all ] || case $(go env GOARCH) in
+        amd64) have aarch64-linux-gnu-gcc || printf 'gcc-aarch64-linux-gnu\nlibc6-dev-arm64-cross\n' ;;
+        arm64) have x86_64-linux-gnu-gcc || printf 'gcc-x86-64-linux-gnu\nlibc6-dev-amd64-cross\n' ;;
+        esac
     fi
     [ "$1" = test ] || return 0
     have "${CC:-gcc}" && [ -e /usr/include/stdlib.h ] || printf 'gcc\nlibc6-dev\n' # the race detector needs cgo
@@ -142,7 +155,7 @@ case ${1:-} in
 build)
     check_go
     ;;
-demo | test)
+demo | test | package)
     check_go
     if have apt-get; then install_packages "$1"; else install_venv "$1"; fi
     find_python "$1" >/dev/null || die "no Python with $(modules "$1") was found after installing; run 'scripts/deps.sh python $1' to look"

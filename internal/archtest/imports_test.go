@@ -106,7 +106,7 @@ var rules = []rule{
 	},
 	{
 		name:   "adapters don't know each other's users",
-		from:   []string{"internal/store/...", "internal/pyruntime/...", "internal/fsinfo", "internal/shimhost", "internal/config", "internal/version"},
+		from:   []string{"internal/store/...", "internal/pyruntime/...", "internal/fsinfo", "internal/shimhost", "internal/config", "internal/version", "internal/release"},
 		to:     []string{"internal/server/...", "internal/cli/...", "internal/client/...", "internal/scheduler/..."},
 		deep:   true,
 		reason: "an adapter hides one outside thing and serves whoever asks",

@@ -86,6 +86,11 @@ func Install(ctx context.Context, r Remote, f Facts, version string, binaries []
 	return out, unfit(f, version, binaries, out.Passed)
 }
 
+// UnfitError says that none of the binaries starts on a machine.
+type UnfitError struct{ text string }
+
+func (e *UnfitError) Error() string { return e.text }
+
 // unfit says which file to give where none fits.
 func unfit(f Facts, version string, binaries []Binary, passed []string) error {
 	how := fmt.Sprintf("GOOS=%s GOARCH=%s make release BIN=FILE makes a static one; give it with --binary FILE, or put it into the data folder as binaries/%s", f.OS, f.Arch, FileName(f.OS, f.Arch, version))
@@ -99,9 +104,9 @@ func unfit(f Facts, version string, binaries []Binary, passed []string) error {
 		}
 	}
 	if len(passed) > 0 {
-		return fmt.Errorf("no cdui at hand starts there (%s): %s. %s", system, strings.Join(passed, "; "), how)
+		return &UnfitError{fmt.Sprintf("no cdui at hand starts there (%s): %s. %s", system, strings.Join(passed, "; "), how)}
 	}
-	return fmt.Errorf("no cdui at hand is made for %s. %s", system, how)
+	return &UnfitError{fmt.Sprintf("no cdui at hand is made for %s. %s", system, how)}
 }
 
 // FileName is what a binary for another kind of machine is called in the data

@@ -1,5 +1,7 @@
 package config
 
+import "cdui/internal/version"
+
 // Kind says how a setting's text is read.
 type Kind string
 
@@ -59,6 +61,7 @@ const (
 	Isolate          = "ISOLATE"
 	Python           = "PYTHON"
 	Warm             = "WARM"
+	Releases         = "RELEASES"
 	LogFormat        = "LOG_FORMAT"
 	LogLevel         = "LOG_LEVEL"
 )
@@ -98,6 +101,7 @@ func Settings() []Setting {
 		{Name: Isolate, Kind: Choice, Default: "auto", Choices: []string{"auto", "pidns", "userns", "keeper", "none"}, Doc: "how the processes of a run are held together"},
 		{Name: Python, Kind: Path, Doc: "interpreter for runs that name none"},
 		{Name: Warm, Kind: Number, Default: "0", Min: -1, Doc: "warm spares that are always kept; 0 keeps them after runs that used torch, -1 never"},
+		{Name: Releases, Kind: Text, Default: version.Releases, Doc: "address below which releases lie, such as https://lab.example/cdui, for workers of another platform"},
 		{Name: LogFormat, Kind: Choice, Default: "text", Choices: []string{"text", "json"}, Doc: "format of the control plane's log"},
 		{Name: LogLevel, Kind: Choice, Default: "info", Choices: []string{"debug", "info", "warn", "error"}, Doc: "least level that is logged"},
 	}

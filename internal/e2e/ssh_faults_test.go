@@ -464,7 +464,7 @@ func TestSSHWhatIsWrongIsSaid(t *testing.T) {
 		if raw, _ := os.ReadFile(filepath.Join(killed.home, "scope")); !strings.Contains(string(raw), "--user --scope") {
 			t.Errorf("the agent has no scope of its own: %s", raw)
 		}
-		if out, code := add("arch", "far"); code != 1 || !strings.Contains(out, "linux/arm64") || !strings.Contains(out, "binaries/cdui-linux-arm64-") || !strings.Contains(out, "--binary") {
+		if out, code := add("arch", "far"); code != 1 || !strings.Contains(out, "linux/arm64") || !strings.Contains(out, "binaries/cdui-linux-arm64-") || !strings.Contains(out, "--binary") || !strings.Contains(out, "Nothing can be downloaded") {
 			t.Errorf("another architecture: exit %d, %s", code, out)
 		}
 		if out, code := s.trySSH("--binary", "/bin/true", "arch@far"); code != 1 || !strings.Contains(out, "/bin/true is made for linux/amd64") {

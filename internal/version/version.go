@@ -9,6 +9,12 @@ package version
 //nolint:gochecknoglobals // -X reaches package variables only
 var Version = "0.1.0-dev"
 
+// Releases is where the releases lie that this one is of, empty when that isn't
+// known; a release is linked with it too.
+//
+//nolint:gochecknoglobals // as above
+var Releases = ""
+
 // String gives the version without a leading v.
 func String() string {
 	if len(Version) > 1 && Version[0] == 'v' {

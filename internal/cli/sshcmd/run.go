@@ -12,7 +12,9 @@ import (
 	"cdui/internal/bootstrap"
 	"cdui/internal/cli/env"
 	"cdui/internal/client"
+	"cdui/internal/config"
 	"cdui/internal/protocol"
+	"cdui/internal/release"
 	"cdui/internal/sshtunnel"
 	"cdui/internal/sshtunnel/sshconfig"
 	"cdui/internal/version"
@@ -166,7 +168,14 @@ func (j *job) connect(ctx context.Context) error {
 			j.o.Target, strings.TrimSuffix(j.tunnel.Folder, "/tunnel/"+name), strings.Join(j.facts.Passed, "; "))
 	}
 	j.notes()
-	installed, err := bootstrap.Install(ctx, j.line, j.facts, version.String(), all, j.progress())
+	settings, err := j.e.Settings()
+	if err != nil {
+		return err
+	}
+	installed, err := supply{
+		remote: j.line, facts: j.facts, dataDir: j.dataDir, say: j.say, progress: j.progress(),
+		release: release.Source{Base: settings.Text(config.Releases), Version: version.String()},
+	}.install(ctx, all)
 	if err != nil {
 		return err
 	}
