@@ -76,7 +76,7 @@ check() {
     PYTHON=$(scripts/deps.sh python demo)
     VERSION=$(basename "$deb" "_linux_$arch.deb")
     VERSION=${VERSION#cdui_} DEB=$PWD/$deb PYTHON=$PYTHON \
-        INSTALL=$(awk '/<!-- tried: second machine -->/ { on = 1 } on && /apt install/ { print; exit }' README.md) \
+        INSTALL=$(grep -m 1 '^sudo apt install' README.md) \
         unshare --mount --pid --fork --kill-child bash scripts/package.sh copy
     say "packages are fine"
 }
