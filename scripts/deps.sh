@@ -64,6 +64,9 @@ missing_packages() {
         have gcc && [ -e /usr/include/stdlib.h ] || printf 'gcc\nlibc6-dev\n'
         have git || printf 'git\n'
         have man || printf 'man-db\n'
+        [ -x /usr/sbin/sshd ] || printf 'openssh-server\n'
+        have ssh || printf 'openssh-client\n'
+        have ip || printf 'iproute2\n'
         have rpm || printf 'rpm\n'
         have systemd-analyze || printf 'systemd\n'
         # The other kind of machine needs a compiler of its own.

@@ -73,11 +73,18 @@ check() {
     [ "$(printf '%s\n2.34\n' "${needs#GLIBC_}" | sort -V | tail -1)" = 2.34 ] || die "the program needs $needs, and the packages ask for 2.34"
 
     say "in a copy of this system"
+    export PYTHON
     PYTHON=$(scripts/deps.sh python demo)
     VERSION=$(basename "$deb" "_linux_$arch.deb")
-    VERSION=${VERSION#cdui_} DEB=$PWD/$deb PYTHON=$PYTHON \
+    VERSION=${VERSION#cdui_} DEB=$PWD/$deb \
         INSTALL=$(grep -m 1 '^sudo apt install' README.md) \
         unshare --mount --pid --fork --kill-child bash scripts/package.sh copy
+
+    say "README.md's way to a training on a second machine, with the packaged program"
+    dpkg-deb -x "$deb" "$work/deb"
+    CDUI_BINARY=$work/deb/usr/bin/cdui CDUI_TEST_PYTHON=$PYTHON $GO test -count 1 -v -run TestREADME ./internal/e2e | tee "$work/readme.log"
+    ! grep -q -e '--- SKIP' "$work/readme.log" || die "it was skipped"
+
     say "packages are fine"
 }
 
