@@ -69,7 +69,7 @@ check() {
     [ -z "$(rpm -qp --scripts "$rpm")" ] || die "the rpm has scripts"
     [ "$(dpkg-deb --ctrl-tarfile "$deb" | tar -t | grep -cE 'inst$|rm$')" = 0 ] || die "the deb has scripts"
 
-    needs=$(objdump -T dist/*_linux_"$arch"_*/cdui | grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -1)
+    needs=$(objdump -T dist/"$arch"_linux_*/cdui | grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -1)
     [ "$(printf '%s\n2.34\n' "${needs#GLIBC_}" | sort -V | tail -1)" = 2.34 ] || die "the program needs $needs, and the packages ask for 2.34"
 
     say "in a copy of this system"

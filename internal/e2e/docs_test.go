@@ -30,7 +30,7 @@ type reader struct {
 
 // tried finds what a page has to be tried: blocks behind a mark, which are
 // commands, lines of a crontab, or a file's text by its name.
-var tried = regexp.MustCompile("(?s)<!-- tried(?:: ([^ ]+))? -->\n```[a-z]*\n(.*?)```\n") //nolint:gochecknoglobals // a test's own
+var tried = regexp.MustCompile("(?s)<!-- tried(?:: ([^ ]+))? -->\n```[a-z]*\n(.*?)```\n")
 
 // block is one of them; what is empty for commands.
 type block struct{ what, text string }
