@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -237,6 +238,41 @@ func TestWhereNothingCanBeHad(t *testing.T) {
 	for _, v := range []string{"1.2.3", "1.2.3-rc.1", "10.0.0-beta2"} {
 		if err := (release.Source{Base: "https://lab.example", Version: v}).Check(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// What is packaged is built like what is tested, and like make release.
+func TestReleasesAreBuiltWithTheFlagsOfTheMakefile(t *testing.T) {
+	t.Parallel()
+	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	linker := regexp.MustCompile(`(?m)^LDFLAGS +:= (.*) -X `).FindSubmatch(makefile)
+	tags := regexp.MustCompile(`(?m)^NO_HTTP2 +:= -tags=(\S+)$`).FindSubmatch(makefile)
+	if linker == nil || tags == nil {
+		t.Fatal("the Makefile has no LDFLAGS and NO_HTTP2 as they were")
+	}
+	raw, err := os.ReadFile(filepath.Join("..", "..", ".goreleaser.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made struct {
+		Builds []struct {
+			ID                   string
+			Ldflags, Flags, Tags []string
+		}
+	}
+	if err := yaml.Unmarshal(raw, &made); err != nil {
+		t.Fatal(err)
+	}
+	if len(made.Builds) == 0 {
+		t.Fatal("nothing is built")
+	}
+	for _, b := range made.Builds {
+		if len(b.Ldflags) != 1 || !strings.HasPrefix(b.Ldflags[0], string(linker[1])+" -X ") || !slices.Equal(b.Tags, []string{string(tags[1])}) || !slices.Contains(b.Flags, "-trimpath") {
+			t.Errorf("%s is built with %q, %q and the tags %q; the Makefile has %s and %s", b.ID, b.Flags, b.Ldflags, b.Tags, linker[1], tags[1])
 		}
 	}
 }
