@@ -33,11 +33,11 @@ tool() {
     fi
 }
 
-# snapshot FOLDER makes archives and packages in FOLDER/dist, from a clone as a
-# release is made from one.
+# snapshot FROM FOLDER makes archives and packages in FOLDER/dist, from a clone as
+# a release is made from one.
 snapshot() {
-    git clone --quiet --no-hardlinks . "$1"
-    (cd "$1" && "$goreleaser" release --snapshot --clean) >"$1.log" 2>&1 || { cat "$1.log" >&2; die "goreleaser failed"; }
+    git clone --quiet --no-hardlinks "$1" "$2"
+    (cd "$2" && "$goreleaser" release --snapshot --clean) >"$2.log" 2>&1 || { cat "$2.log" >&2; die "goreleaser failed"; }
 }
 
 check() {
@@ -55,12 +55,12 @@ check() {
     fi
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
-    snapshot "$work/one"
+    snapshot . "$work/one"
     rm -rf dist && mv "$work/one/dist" dist
     (cd dist && sha256sum --check --quiet SHA256SUMS && sed 's/^[0-9a-f]*  /    /' SHA256SUMS)
 
     say "made again in another folder, it has the same bytes"
-    snapshot "$work/another"
+    snapshot "$work/one" "$work/another" # of the same commit, whatever comes meanwhile
     diff dist/SHA256SUMS "$work/another/dist/SHA256SUMS"
 
     deb=$(echo dist/cdui_*_linux_"$arch".deb) rpm=$(echo dist/cdui_*_linux_"$arch".rpm)
