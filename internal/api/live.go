@@ -58,12 +58,14 @@ type LiveFrame struct {
 	Counts      *LiveCounts  `json:"counts,omitempty"`
 }
 
-// LiveCounts counts runs.
+// LiveCounts counts runs, and what people changed.
 type LiveCounts struct {
 	Running int `json:"running"`
 	Waiting int `json:"waiting"`
 	// Runs is how many there are in the database.
 	Runs int `json:"runs"`
+	// Actions counts the changes since this boot that the log of actions has.
+	Actions int64 `json:"actions,omitempty"`
 }
 
 // LiveMachine is the control plane's own machine.

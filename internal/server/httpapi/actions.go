@@ -62,6 +62,7 @@ func (s *Server) note(ctx context.Context, from origin, a act, object, detail st
 	if err := s.cfg.Store.AddAction(context.WithoutCancel(ctx), entry, keepActions); err != nil {
 		s.log.ErrorContext(ctx, "an action is not in the log", "verb", a.verb, "kind", a.kind, "id", entry.Object, "error", err)
 	}
+	s.actions.Add(1)
 }
 
 // origin is who asks for a change, and from where.

@@ -247,7 +247,7 @@ func (l *liveReader) changed(ctx context.Context, f api.LiveFrame, ids []string,
 // around adds what is there beside runs and isn't what the reader has.
 func (l *liveReader) around(ctx context.Context, f *api.LiveFrame) {
 	status := l.server.cfg.Host.Status(ctx)
-	counts := api.LiveCounts{Running: status.Running, Waiting: status.Waiting, Runs: l.count(ctx)}
+	counts := api.LiveCounts{Running: status.Running, Waiting: status.Waiting, Runs: l.count(ctx), Actions: l.server.actions.Load()}
 	if l.news("counts", counts) {
 		f.Counts = &counts
 	}

@@ -96,6 +96,13 @@ func TestTheFeedIsASnapshotAndThenWhatChanges(t *testing.T) {
 	w.report(first, 2, finished(run.Succeeded))
 	end := until(t, conn, hasRun(first, func(r api.LiveRun) bool { return r.Status == run.Succeeded }))
 
+	// What somebody changed is counted, once it is in the log.
+	w.post(api.PathWorkerEnrollments, `{"name":"box"}`)
+	until(t, conn, func(f api.LiveFrame) bool { return f.Counts != nil && f.Counts.Actions == 6 })
+	if log := w.actions(""); log[0].Verb != "add" {
+		t.Errorf("the log has %+v", log[0])
+	}
+
 	// Who comes back is sent what changed since.
 	conn.Close()
 	w.submit(`,"hold":true`)

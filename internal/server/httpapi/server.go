@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -96,6 +97,8 @@ type Server struct {
 	// sockets are the open connections of /ws/execution and /ws/live. None is
 	// added once closed is set.
 	sockets sync.WaitGroup
+	// actions counts what came into the log of actions, for readers of the feed.
+	actions atomic.Int64
 }
 
 // New builds the API.
