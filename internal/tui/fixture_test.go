@@ -88,7 +88,7 @@ func small() api.LiveFrame {
 			key("cpu", 2, []api.QueueEntry{entry("81d00200", "digits", run.Running, 0, nil)}, []api.QueueEntry{entry("be1d0000", "later", run.Queued, 0, &held)}),
 		},
 		Machine: &api.LiveMachine{
-			Server:   api.ServerInfo{Address: "http://127.0.0.1:8000", Version: "0.4.0"},
+			Server:   api.ServerInfo{Address: "http://127.0.0.1:8000", Version: "0.4.0", MachineID: "m1"},
 			Devices:  []api.Device{{Device: here, Slots: api.Slots{Cap: 2, Used: 1}, Runs: []string{clitest.ID("81d00200")}}},
 			Problems: []api.Problem{{Code: "user_file", Text: "nodes/conv4d.py: line 3: no such module"}},
 		},
@@ -168,6 +168,7 @@ type source struct {
 	err    error
 	did    []string
 
+	actions []api.Action
 	sweeps  []api.Sweep
 	studies []api.Study
 	reads   []string
@@ -186,16 +187,20 @@ func (s *source) Events(_ context.Context, id string, cursor int64, _ time.Durat
 	return page, s.err
 }
 
-func (s *source) Metrics(context.Context, string, string) (api.Metrics, error) {
+func (s *source) Metrics(_ context.Context, id, _ string) (api.Metrics, error) {
 	var m api.Metrics
-	for i := range 60 {
+	steps, best := 60, 1.0
+	if n := strings.IndexByte("012345", id[7]); strings.HasPrefix(id, "abc0000") && n >= 0 { // variants of a sweep
+		steps, best = []int{60, 60, 60, 60, 24, 33}[n], []float64{0.93, 1, 1, 1, 0.4, 0.7}[n]
+	}
+	for i := range steps {
 		step := json.RawMessage(fmt.Sprint(i))
 		add := func(name string, v float64) {
 			m.Metrics = append(m.Metrics, api.Metric{Name: name, Step: step, Value: json.RawMessage(fmt.Sprintf("%.4f", v))})
 		}
 		x := float64(i)
 		add("train_loss", 2.3*math.Exp(-x/14)+0.04*math.Sin(x*1.7)+0.1)
-		add("val_accuracy", 0.95-0.85*math.Exp(-x/12)+0.01*math.Cos(x*2.3))
+		add("val_accuracy", best*0.95-best*0.85*math.Exp(-x/12)+0.01*math.Cos(x*2.3))
 		add("lr", 1e-3*(1+math.Cos(x*math.Pi/60))/2)
 	}
 	return m, s.err
@@ -257,6 +262,14 @@ func (s *source) Undrain(_ context.Context, name string) (api.Worker, error) {
 
 func (s *source) RemoveWorker(_ context.Context, name string) error { return s.note("remove %s", name) }
 
+func (s *source) SetDevice(_ context.Context, worker, device string, c api.DevicePolicyChange) (api.DevicePolicy, error) {
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return api.DevicePolicy{}, err
+	}
+	return api.DevicePolicy{}, s.note("set %s %s %s", worker, device, raw)
+}
+
 func (s *source) submit(_ context.Context, sub ui.Submission) (api.SubmitReply, error) {
 	return api.SubmitReply{RunID: clitest.ID("fe11")}, s.note("submit %s%s %v on %s %v %s", run.Short(sub.From), sub.File, sub.Args, sub.Worker, sub.Devices, sub.Memory)
 }
@@ -292,6 +305,7 @@ func sweepRun() *source {
 	s.files = []api.Artifact{
 		{ID: 1, Kind: "checkpoint", Path: "models/resnet.pt", Meta: json.RawMessage(`{"size":46137344}`), NodeID: "trainer", CreatedAt: *ago(2 * time.Minute)},
 		{ID: 2, Kind: "figure", Path: "圖/損失.png", CreatedAt: *ago(time.Minute)},
+		{ID: 3, Kind: "text", Path: "/runs/3f1c9ab2/報告.txt", Backend: "transfer", CreatedAt: *ago(time.Minute)},
 	}
 	return s
 }

@@ -29,6 +29,7 @@ var places = []struct {
 	{name: "queue", keys: []string{"tab", "down", "enter"}},
 	{name: "workers", keys: []string{"tab", "tab", "down", "down"}},
 	{name: "sweeps", keys: toSweeps},
+	{name: "actions", keys: []string{"5", "down"}},
 	{name: "run", keys: []string{"enter"}, once: true},
 	{name: "run-charts", keys: []string{"enter", "2"}, once: true},
 	{name: "run-console", keys: []string{"enter", "3"}, once: true},
@@ -42,8 +43,13 @@ var places = []struct {
 	{name: "add-worker", keys: []string{"tab", "tab", "a", "b", "o", "x", "enter"}, once: true},
 	{name: "delete", keys: []string{"end", "ctrl+d"}, once: true},
 	{name: "sweep", keys: sweepKeys("enter", "down", "down", "down", "down")},
+	{name: "curves", keys: sweepKeys("enter", "v"), once: true},
 	{name: "study", keys: sweepKeys("down", "enter")},
 	{name: "new-sweep", keys: append(typedKeys("S", "lr.yaml"), "down", "right", "right"), once: true},
+	{name: "new-study", keys: append(append(sweepKeys(), typedKeys("T", "train.py")...), "down", "right"), once: true},
+	{name: "cordon", keys: append([]string{"3", "down", "down", "down"}, typedKeys("x", "fan is loud")...), once: true},
+	{name: "action", keys: []string{"5", "down", "d"}, once: true},
+	{name: "file", keys: []string{"enter", "6", "end", "enter"}, once: true},
 	{name: "cancel-sweep", keys: sweepKeys("c"), once: true},
 	{name: "describe", keys: []string{"tab", "tab", "down", "down", "d"}, once: true},
 }
@@ -81,7 +87,7 @@ func TestThemes(t *testing.T) {
 	for _, name := range []string{"dark", "light", "none"} {
 		synctest.Test(t, func(t *testing.T) {
 			var all strings.Builder
-			for _, p := range places[:5] {
+			for _, p := range places[:6] {
 				s := newScreen(t, 80, 24, small(), themed(name))
 				s.press(p.keys...)
 				s.text()

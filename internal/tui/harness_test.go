@@ -40,9 +40,11 @@ func newScreen(t testing.TB, w, h int, frame api.LiveFrame, options ...option) *
 	t.Helper()
 	src := sweepRun()
 	groupsOf(src, frame)
+	actionsOf(src, frame)
 	cfg := tui.Config{
 		Dial:   func(context.Context, string, int64) (live.Conn, error) { panic("a test dials") },
-		Source: src, Sweeps: src, Act: ui.Actions{Runs: src, Workers: src, Queue: src, Sweeps: src, Submit: src.submit, SubmitSweep: src.submitSweep},
+		Source: src, Sweeps: src, Log: src, Disk: shelf{}, MachineID: "m1",
+		Act:   ui.Actions{Runs: src, Workers: src, Queue: src, Sweeps: src, Submit: src.submit, SubmitSweep: src.submitSweep, SubmitStudy: src.submitStudy},
 		Theme: "dark", Lang: lang.English, Unicode: true, Place: "lab:8000", Now: clitest.Now,
 	}
 	for _, o := range options {
@@ -108,6 +110,17 @@ func (s *screen) write(text string) {
 	}
 }
 
+// copied is what was put into the clipboard.
+func (s *screen) copied() string {
+	var all []string
+	for _, m := range s.sent {
+		if c, ok := m.(ui.Copy); ok {
+			all = append(all, c.Text)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
 func keyMsg(name string) tea.KeyPressMsg {
 	codes := map[string]rune{
 		"enter": tea.KeyEnter, "esc": tea.KeyEscape, "tab": tea.KeyTab, "up": tea.KeyUp, "down": tea.KeyDown, "left": tea.KeyLeft,
@@ -131,6 +144,8 @@ func keyMsg(name string) tea.KeyPressMsg {
 // screen, or the test fails.
 func (s *screen) text() string {
 	s.t.Helper()
+	s.m.Lines()
+	s.send(struct{}{}) // what a screen reads because of its size, as with the next tick
 	lines := s.m.Lines()
 	if len(lines) != s.h {
 		s.t.Errorf("%dx%d: %d lines", s.w, s.h, len(lines))

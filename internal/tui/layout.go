@@ -117,7 +117,10 @@ func (m *model) head() string {
 		names = append(names, th.Paint(role, l.T(m.lists[i].Title())))
 	}
 	left := th.Paint(theme.Accent, brand) + strings.Join(names, "  ") + "  "
-	right := m.link() + "  " + m.cfg.Now().Local().Format("15:04") + " "
+	right := m.link() + " "
+	if m.w < 60 || m.w >= 90 { // between them how things stand needs the room
+		right = m.link() + "  " + m.cfg.Now().Local().Format("15:04") + " "
+	}
 	room := m.w - cells(left) - cells(right) - 2
 	middle := ""
 	for _, part := range m.standing() {

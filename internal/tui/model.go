@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -64,7 +65,7 @@ const toastStays = 8 * time.Second
 
 // reset makes the screens.
 func (m *model) reset() {
-	m.lists = []ui.Screen{screen.NewRuns(m.world), screen.NewQueue(m.world), screen.NewWorkers(m.world), screen.NewSweeps(m.world)}
+	m.lists = []ui.Screen{screen.NewRuns(m.world), screen.NewQueue(m.world), screen.NewWorkers(m.world), screen.NewSweeps(m.world), screen.NewActions(m.world)}
 }
 
 // close ends what screens have under way. The context is over.
@@ -310,6 +311,9 @@ func (m *model) key(msg tea.KeyPressMsg) tea.Cmd {
 		return nil
 	case len(m.opened) == 0 && keymap.Previous.Is(k):
 		m.at = (m.at + len(m.lists) - 1) % len(m.lists)
+		return nil
+	case len(m.opened) == 0 && keymap.Screens.Is(k):
+		m.at = slices.Index(keymap.Screens.Keys(), k)
 		return nil
 	}
 	return m.current().Update(msg)

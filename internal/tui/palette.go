@@ -35,10 +35,19 @@ func palette() []entry {
 		{name: "queue", do: list(1)},
 		{name: "workers", do: list(2)},
 		{name: "sweeps", do: list(3)},
+		{name: "actions", do: list(4)},
 		{name: "open", args: shortIDs, do: openRun},
 		{name: "logs", args: shortIDs, do: func(m *model, rest string) tea.Cmd { return openTab(m, rest, "console") }},
 		{name: "run", do: func(m *model, rest string) tea.Cmd {
-			m.dialog = dialog.NewSubmitFile(m.world, rest)
+			m.dialog = dialog.NewSubmit(m.world, nil).Naming(rest)
+			return nil
+		}},
+		{name: "sweep", do: func(m *model, rest string) tea.Cmd {
+			m.dialog = dialog.NewSweep(m.world).Naming(rest)
+			return nil
+		}},
+		{name: "study", do: func(m *model, rest string) tea.Cmd {
+			m.dialog = dialog.NewStudy(m.world).Naming(rest)
 			return nil
 		}},
 		{name: "add", do: func(m *model, _ string) tea.Cmd {

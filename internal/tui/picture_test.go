@@ -42,12 +42,14 @@ func TestPictures(t *testing.T) {
 		{name: "tui-queue", w: 112, h: 20, keys: []string{"tab", "down", "enter"}},
 		{name: "tui-workers", w: 112, h: 24, keys: []string{"tab", "tab", "down", "down"}},
 		{name: "tui-queue-on", w: 112, h: 24, keys: []string{"down", "s", "right", "down", "right", "space"}},
-		{name: "tui-sweep", w: 112, h: 20, keys: sweepKeys("enter", "down", "down", "down", "down")},
+		{name: "tui-sweep", w: 112, h: 34, keys: sweepKeys("enter", "down", "down", "down", "down")},
+		{name: "tui-actions", w: 112, h: 16, keys: []string{"5", "down"}},
 		{name: "tui-light-zh", w: 112, h: 24, options: []option{themed("light"), speaking(lang.Chinese)}, light: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newScreen(t, p.w, p.h, small(), p.options...)
 			s.press(p.keys...)
+			s.text()
 			if *pictures == "" {
 				is, err := os.ReadFile(filepath.Join(folder, p.name+".svg"))
 				if err != nil || string(is) != draw(s, p.light) {

@@ -21,6 +21,7 @@ type Config struct {
 	Dial   live.Dial
 	Source ui.Source
 	Sweeps ui.SweepSource
+	Log    ui.ActionSource
 	Act    ui.Actions
 	// Theme is dark, light or none; auto asks the terminal.
 	Theme   string
@@ -29,6 +30,9 @@ type Config struct {
 	// Place is where the control plane is, for the head; Server is what
 	// --server needs to lead there, if anything.
 	Place, Server string
+	// Disk is this machine's, MachineID which one that is.
+	Disk      ui.Disk
+	MachineID string
 	// In and Out are the terminal, Environ its environment.
 	In      io.Reader
 	Out     io.Writer
@@ -84,7 +88,7 @@ func newModel(ctx context.Context, cfg Config) *model {
 	}
 	w := &ui.World{
 		Board: &live.Board{}, Theme: theme.New(name, cfg.Unicode, false), Lang: lang.New(cfg.Lang), Now: cfg.Now, Context: ctx,
-		Source: cfg.Source, Sweeps: cfg.Sweeps, Act: cfg.Act, Server: cfg.Server,
+		Source: cfg.Source, Sweeps: cfg.Sweeps, Log: cfg.Log, Act: cfg.Act, Server: cfg.Server, Disk: cfg.Disk, MachineID: cfg.MachineID,
 	}
 	m := &model{cfg: cfg, world: w, feed: live.New(cfg.Dial), themeName: name}
 	w.Shell = m

@@ -226,6 +226,10 @@ func (s *source) submitSweep(_ context.Context, sub ui.Submission) (api.SweepRep
 	return api.SweepReply{SweepID: clitest.ID("5eed")}, s.note("sweep %s on %s %v", sub.File, sub.Worker, sub.Devices)
 }
 
+func (s *source) submitStudy(_ context.Context, sub ui.Submission) (api.StudyReply, error) {
+	return api.StudyReply{Study: api.Study{StudySummary: api.StudySummary{StudyID: clitest.ID("57d9")}}}, s.note("study %s %v %d times on %s %v", sub.File, sub.Args, sub.Repetitions, sub.Worker, sub.Devices)
+}
+
 // toSweeps are the keys that lead to the list.
 var toSweeps = []string{"tab", "tab", "tab"}
 
@@ -359,7 +363,7 @@ func TestSweepActions(t *testing.T) {
 		"asks first":            {sweepKeys("c"), "[]", []string{"Cancel this sweep?", "學習率", "2 succeeded"}},
 		"not cancelled":         {sweepKeys("c", "enter"), "[]", nil},
 		"cancel what has ended": {sweepKeys("end", "c"), "[]", []string{"it has ended"}},
-		"rerun":                 {sweepKeys("enter", "R"), "[rerun sweep 51ee9000]", []string{"2 queued again", "cdui sweep rerun --failed 51ee9000"}},
+		"rerun":                 {sweepKeys("enter", "r"), "[rerun sweep 51ee9000]", []string{"2 queued again", "cdui sweep rerun --failed 51ee9000"}},
 		"cancel a study":        {sweepKeys("down", "enter", "c", "y"), "[cancel study 57d40000]", []string{"its runs are stopping", "cdui study cancel 57d40000"}},
 		"new sweep": {
 			append(sweepKeys(), append(typedKeys("S", "my lr.yaml"), "enter")...), "[sweep my lr.yaml on  []]",
@@ -371,7 +375,14 @@ func TestSweepActions(t *testing.T) {
 		},
 		"new sweep, not queued":    {append(typedKeys("S", "lr.yaml"), "down", "down", "down", "left", "enter"), "[]", nil},
 		"new sweep without a file": {typedKeys("S", ""), "[]", []string{"Queue a sweep", "as the file says", "go where the file says"}},
-		"resume a study":           {sweepKeys("down", "R"), "[resume study 57d40000]", []string{"2 of 5 have a score", "cdui study resume 57d40000"}},
+		"new study": {
+			append(sweepKeys(), append(typedKeys("T", "train.py --lr 1"), "down", "right", "down", "down", "backspace", "8", "enter")...),
+			"[study train.py [--lr 1] 8 times on box1 [cuda:0]]", []string{"queued as 57d9", "cdui study run -n 8 --worker box1 --devices cuda:0 train.py -- --lr 1"},
+		},
+		"new study, how often?":  {append(sweepKeys(), append(typedKeys("T", "a.py"), "up", "down", "down", "down", "x", "enter")...), "[]", []string{"Queue a study", `"5x" is not a number`}},
+		"a copy of a variant":    {sweepKeys("enter", "down", "down", "s"), "[]", []string{"Queue resnet epoch sweep #3 again", "cdui runs rerun 3f1c9a"}},
+		"a copy of what is gone": {sweepKeys("enter", "s"), "[]", []string{"its run is not there"}},
+		"resume a study":         {sweepKeys("down", "r"), "[resume study 57d40000]", []string{"2 of 5 have a score", "cdui study resume 57d40000"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -390,13 +401,7 @@ func TestTheCommandOfASweepIsCopied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScreen(t, 120, 30, small())
 		s.press(sweepKeys("y", "down", "enter", "y")...)
-		var copied []string
-		for _, m := range s.sent {
-			if c, ok := m.(ui.Copy); ok {
-				copied = append(copied, c.Text)
-			}
-		}
-		if got := strings.Join(copied, "; "); got != "cdui sweep show 51ee9000; cdui study show 57d40000" {
+		if got := s.copied(); got != "cdui sweep show 51ee9000; cdui study show 57d40000" {
 			t.Errorf("copied %q", got)
 		}
 	})

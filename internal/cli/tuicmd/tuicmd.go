@@ -20,9 +20,12 @@ import (
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/runcmd"
+	"cdui/internal/cli/studycmd"
 	"cdui/internal/cli/sweepcmd"
 	"cdui/internal/cli/watch"
 	"cdui/internal/client"
+	"cdui/internal/fsinfo"
+	"cdui/internal/study"
 	"cdui/internal/tui"
 	"cdui/internal/tui/lang"
 	"cdui/internal/tui/theme"
@@ -106,10 +109,13 @@ func Run(ctx context.Context, e *env.Env, d Deps, o *Options) error {
 		return err
 	}
 	return tui.Run(ctx, tui.Config{
-		Dial: watch.Dial(c), Source: c, Sweeps: c,
-		Act:   ui.Actions{Runs: c, Workers: c, Queue: c, Sweeps: c, Submit: submitter(e, d.Run, c), SubmitSweep: sweeper(e, c)},
+		Dial: watch.Dial(c), Source: c, Sweeps: c, Log: c,
+		Act: ui.Actions{
+			Runs: c, Workers: c, Queue: c, Sweeps: c, Submit: submitter(e, d.Run, c), SubmitSweep: sweeper(e, c), SubmitStudy: studier(e, c),
+		},
 		Theme: o.Theme, Lang: o.Lang, Unicode: e.Style().Unicode && !o.ASCII,
 		Place: short(place.URL), Server: e.Flags.Server, In: e.In, Out: e.Out, Environ: e.Environ, Now: e.Now,
+		Disk: disk{}, MachineID: fsinfo.MachineID(),
 	})
 }
 
@@ -149,11 +155,7 @@ func short(url string) string {
 func submitter(e *env.Env, deps runcmd.Deps, c runcmd.Rerunner) func(context.Context, ui.Submission) (api.SubmitReply, error) {
 	return func(ctx context.Context, s ui.Submission) (api.SubmitReply, error) {
 		quiet, out, said := silent(e)
-		here := s.Worker == "" || s.Worker == "local"
-		device, devices := "", s.Devices
-		if len(s.Devices) > 0 && (s.Worker == "any" || here && len(s.Devices) == 1) {
-			device, devices = s.Devices[0], nil
-		}
+		device, devices := placed(s)
 		watch := runcmd.Watch{Detach: true, JSON: true}
 		var err error
 		if s.From != "" {
@@ -180,6 +182,31 @@ func sweeper(e *env.Env, c *client.Client) func(context.Context, ui.Submission) 
 		err = result(out, said, err, &reply)
 		return reply, err
 	}
+}
+
+// studier queues as `cdui study run --detach --json` does.
+func studier(e *env.Env, c *client.Client) func(context.Context, ui.Submission) (api.StudyReply, error) {
+	return func(ctx context.Context, s ui.Submission) (api.StudyReply, error) {
+		quiet, out, said := silent(e)
+		o := &studycmd.RunOptions{
+			Run:         runcmd.Options{File: home(e, s.File), Args: s.Args, Worker: s.Worker},
+			Repetitions: s.Repetitions, Confidence: study.DefaultConfidence, MaxAttempts: study.DefaultAttempts, Detach: true, JSON: true,
+		}
+		o.Run.Device, o.Run.Devices = placed(s)
+		err := studycmd.Run(ctx, quiet, studycmd.Deps{Client: func() *client.Client { return c }}, o)
+		var reply api.StudyReply
+		err = result(out, said, err, &reply)
+		return reply, err
+	}
+}
+
+// placed gives the devices as the flags --device and --devices take them.
+func placed(s ui.Submission) (device string, devices []string) {
+	here := s.Worker == "" || s.Worker == "local"
+	if len(s.Devices) > 0 && (s.Worker == "any" || here && len(s.Devices) == 1) {
+		return s.Devices[0], nil
+	}
+	return "", s.Devices
 }
 
 // silent is an Env that writes nothing to the terminal.

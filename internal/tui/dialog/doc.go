@@ -43,3 +43,17 @@ func wrapped(s string, cells int) []string {
 	}
 	return out
 }
+
+// flow lays words out after a label, in as many lines as they need.
+func flow(label string, words []string, room int) []string {
+	lines := []string{label}
+	for _, word := range words {
+		last := len(lines) - 1
+		if cellsOf(lines[last])+cellsOf(word)+2 > room && cellsOf(lines[last]) > 9 {
+			lines = append(lines, strings.Repeat(" ", 9))
+			last++
+		}
+		lines[last] += word + "  "
+	}
+	return lines
+}

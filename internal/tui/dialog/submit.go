@@ -1,7 +1,6 @@
 package dialog
 
 import (
-	"slices"
 	"strings"
 
 	"charm.land/bubbles/v2/textinput"
@@ -21,7 +20,17 @@ const (
 	rowOn
 	rowDevices
 	rowMemory
+	rowTimes
 	rowButtons
+)
+
+// form is what is queued.
+type form int
+
+const (
+	formRun form = iota
+	formSweep
+	formStudy
 )
 
 // Submit queues something: a file that a person names, or a copy of a run.
@@ -29,12 +38,11 @@ type Submit struct {
 	w *ui.World
 	// from is the run that a copy is made of, nil for a new one.
 	from *api.Run
-	// sweep: the file is that of a sweep.
-	sweep bool
-	what  textinput.Model
-	// memory is empty for whole cards.
-	memory textinput.Model
-	row    int
+	form form
+	what textinput.Model
+	// memory is empty for whole cards, times how often a study repeats.
+	memory, times textinput.Model
+	row           int
 
 	places  []place
 	on      int
@@ -45,24 +53,9 @@ type Submit struct {
 	err     error
 }
 
-// place is a machine that runs can go to. Worker is empty for the control
-// plane's own.
-type place struct {
-	worker string
-	// devices are those that can be chosen, with the runs that are on them.
-	devices []api.WorkerDevice
-	state   api.WorkerState
-	drains  bool
-	// asFile leaves it to a sweep's file.
-	asFile bool
-}
-
-// any is the place that leaves the machine to the control plane.
-const anyWorker = "any"
-
 // NewSubmit makes the dialog; from is the run to queue again, nil for a new one.
 func NewSubmit(w *ui.World, from *api.Run) *Submit {
-	d := &Submit{w: w, from: from, what: NewInput(w, "", ""), memory: NewInput(w, "", ""), devices: map[string]bool{}, queue: true}
+	d := &Submit{w: w, from: from, what: NewInput(w, "", ""), memory: NewInput(w, "", ""), times: NewInput(w, "", "5"), devices: map[string]bool{}, queue: true}
 	d.look()
 	want, devices := "", []string{}
 	if from != nil {
@@ -84,64 +77,6 @@ func NewSubmit(w *ui.World, from *api.Run) *Submit {
 	return d
 }
 
-// look takes the machines from the board.
-func (d *Submit) look() {
-	board := d.w.Board
-	here := place{state: api.WorkerOnline}
-	kinds := map[string]bool{}
-	for _, dev := range board.Machine().Devices {
-		here.devices = append(here.devices, api.WorkerDevice{Device: dev.Device, Slots: api.WorkerSlots{Slots: dev.Slots}, Runs: dev.Runs})
-		kinds[dev.Kind] = true
-	}
-	d.places = []place{here}
-	for _, worker := range board.Workers() {
-		if worker.State == api.WorkerRejected {
-			continue
-		}
-		d.places = append(d.places, place{worker: worker.Name, devices: worker.Devices, state: worker.State, drains: worker.Draining})
-		for _, dev := range worker.Devices {
-			kinds[dev.Kind] = true
-		}
-	}
-	if len(d.places) == 1 {
-		return
-	}
-	anywhere := place{worker: anyWorker, state: api.WorkerOnline}
-	for _, kind := range []string{"cpu", "cuda", "mps"} {
-		if kinds[kind] {
-			dev := api.WorkerDevice{}
-			dev.Device.Device = kind
-			anywhere.devices = append(anywhere.devices, dev)
-		}
-	}
-	d.places = append(d.places, anywhere)
-}
-
-// known keeps only devices that the chosen machine has, and one at least.
-func (d *Submit) known() {
-	p := d.places[d.on]
-	for name := range d.devices {
-		if !slices.ContainsFunc(p.devices, func(dev api.WorkerDevice) bool { return dev.Device.Device == name }) {
-			delete(d.devices, name)
-		}
-	}
-	if len(d.devices) == 0 && len(p.devices) > 0 {
-		d.devices[p.devices[0].Device.Device] = true
-	}
-	d.device = max(0, min(d.device, len(p.devices)-1))
-}
-
-// chosen are the devices, in the machine's order.
-func (d *Submit) chosen() []string {
-	var out []string
-	for _, dev := range d.places[d.on].devices {
-		if d.devices[dev.Device.Device] {
-			out = append(out, dev.Device.Device)
-		}
-	}
-	return out
-}
-
 // Update implements ui.Dialog.
 func (d *Submit) Update(msg tea.Msg) (tea.Cmd, bool) {
 	switch msg := msg.(type) {
@@ -159,36 +94,57 @@ func (d *Submit) Update(msg tea.Msg) (tea.Cmd, bool) {
 			return typed(&d.what, msg), false
 		case rowMemory:
 			return typed(&d.memory, msg), false
+		case rowTimes:
+			return typed(&d.times, msg), false
 		}
 	}
 	return nil, false
 }
 
-func (d *Submit) key(msg tea.KeyPressMsg) (tea.Cmd, bool) {
-	first := rowWhat
-	if d.from != nil {
-		first = rowOn
+// has tells whether a row is part of the form.
+func (d *Submit) has(row int) bool {
+	switch row {
+	case rowWhat:
+		return d.from == nil
+	case rowMemory:
+		return d.form == formRun
+	case rowTimes:
+		return d.form == formStudy
 	}
+	return true
+}
+
+// step goes to the next row up or down.
+func (d *Submit) step(by int) {
+	for row := d.row + by; row >= rowWhat && row <= rowButtons; row += by {
+		if d.has(row) {
+			d.row = row
+			return
+		}
+	}
+}
+
+func (d *Submit) key(msg tea.KeyPressMsg) (tea.Cmd, bool) {
 	k := msg.String()
 	switch k {
 	case "esc":
 		return nil, true
 	case "up", "shift+tab":
-		if d.row = max(first, d.row-1); d.sweep && d.row == rowMemory {
-			d.row--
-		}
+		d.step(-1)
 		return nil, false
 	case "down", "tab":
-		if d.row = min(rowButtons, d.row+1); d.sweep && d.row == rowMemory {
-			d.row++
-		}
+		d.step(1)
 		return nil, false
 	case "enter":
 		if d.row == rowButtons && !d.queue {
 			return nil, true
 		}
-		if d.sweep {
+		switch d.form {
+		case formSweep:
 			return d.submitSweep(), false
+		case formStudy:
+			return d.submitStudy(), false
+		case formRun:
 		}
 		return d.submit(), false
 	}
@@ -197,6 +153,8 @@ func (d *Submit) key(msg tea.KeyPressMsg) (tea.Cmd, bool) {
 		return typed(&d.what, msg), false
 	case rowMemory:
 		return typed(&d.memory, msg), false
+	case rowTimes:
+		return typed(&d.times, msg), false
 	}
 	by := map[string]int{"left": -1, "h": -1, "right": 1, "l": 1}[k]
 	switch d.row {
@@ -279,12 +237,14 @@ func (d *Submit) submit() tea.Cmd {
 
 // command is the command line that does the same.
 func (d *Submit) command() string {
-	if d.sweep {
-		return d.sweepCommand()
-	}
 	words := []string{"run"}
 	file, args := d.words()
-	if d.from != nil {
+	switch {
+	case d.form == formSweep:
+		return d.sweepCommand()
+	case d.form == formStudy:
+		words = []string{"study", "run", "-n", d.repetitions()}
+	case d.from != nil:
 		words = []string{"runs", "rerun", run.Short(d.from.ID)}
 	}
 	worker, devices := d.places[d.on].worker, d.chosen()
@@ -302,7 +262,7 @@ func (d *Submit) command() string {
 	case len(devices) > 0:
 		words = append(words, "--devices", strings.Join(devices, ","))
 	}
-	if memory := strings.TrimSpace(d.memory.Value()); memory != "" {
+	if memory := strings.TrimSpace(d.memory.Value()); memory != "" && d.has(rowMemory) {
 		words = append(words, "--memory", memory)
 	}
 	if file != "" {
@@ -312,52 +272,6 @@ func (d *Submit) command() string {
 		words = append(append(words, "--"), args...)
 	}
 	return d.w.Command(strings.Join(words, " "))
-}
-
-// would says whether it would start at once, and what it would wait for.
-func (d *Submit) would() string {
-	l, p := d.w.Lang, d.places[d.on]
-	switch {
-	case p.asFile:
-		return l.T("go where the file says")
-	case p.worker == anyWorker:
-		return l.T("start on the first machine that has room")
-	case p.state != api.WorkerOnline:
-		return l.F("wait until %s is back", p.worker)
-	case p.drains:
-		return l.F("wait: %s takes no new runs", p.worker)
-	}
-	var busy []string
-	for _, dev := range p.devices {
-		if !d.devices[dev.Device.Device] || dev.Slots.Used < dev.Slots.Cap {
-			continue
-		}
-		var runs []string
-		for _, id := range dev.Runs {
-			runs = append(runs, run.Short(id))
-		}
-		busy = append(busy, l.F("%s busy until %s ends", dev.Device.Device, strings.Join(runs, ", ")))
-	}
-	key := strings.Join(d.chosen(), ",")
-	if p.worker != "" {
-		key = p.worker + "/" + key
-	}
-	for _, k := range d.w.Board.Keys() {
-		if k.Key == key && k.WaitingTotal > 0 {
-			busy = append(busy, l.N(k.WaitingTotal, "1 waits there already", "%d wait there already", countArg(k.WaitingTotal)...))
-		}
-	}
-	if len(busy) > 0 {
-		return l.F("wait: %s", strings.Join(busy, "; "))
-	}
-	return l.T("start at once")
-}
-
-func countArg(n int) []any {
-	if n == 1 {
-		return nil
-	}
-	return []any{n}
 }
 
 // View implements ui.Dialog.
@@ -373,12 +287,15 @@ func (d *Submit) View(w, h int) []string {
 	}
 	var lines []string
 	title := l.T("Queue a new run")
-	if d.from != nil {
+	switch {
+	case d.from != nil:
 		title = l.F("Queue %s again", widget.Plain(d.from.Name))
-	} else {
-		if d.sweep {
-			title = l.T("Queue a sweep")
-		}
+	case d.form == formSweep:
+		title = l.T("Queue a sweep")
+	case d.form == formStudy:
+		title = l.T("Queue a study")
+	}
+	if d.has(rowWhat) {
 		lines = append(lines, label(rowWhat, "what")+InputView(d.w, d.what, room-9, d.row == rowWhat))
 	}
 	var places, devices []string
@@ -406,8 +323,11 @@ func (d *Submit) View(w, h int) []string {
 	if d.memory.Value() == "" {
 		memory = strings.TrimSuffix(memory, " ") + th.Paint(theme.Dim, l.T("whole card; a size such as 12GiB, or auto"))
 	}
-	if !d.sweep {
+	if d.has(rowMemory) {
 		lines = append(lines, label(rowMemory, "memory")+memory)
+	}
+	if d.has(rowTimes) {
+		lines = append(lines, label(rowTimes, "times")+InputView(d.w, d.times, room-9, d.row == rowTimes))
 	}
 	for i, line := range wrapped(d.would(), room-9) {
 		head := ""
@@ -449,23 +369,8 @@ func (d *Submit) choice(chosen, under bool, on, ascii, off, name string) string 
 	return mark + " " + name
 }
 
-// flow lays words out after a label, in as many lines as they need.
-func flow(label string, words []string, room int) []string {
-	lines := []string{label}
-	for _, word := range words {
-		last := len(lines) - 1
-		if cellsOf(lines[last])+cellsOf(word)+2 > room && cellsOf(lines[last]) > 9 {
-			lines = append(lines, strings.Repeat(" ", 9))
-			last++
-		}
-		lines[last] += word + "  "
-	}
-	return lines
-}
-
-// NewSubmitFile makes the dialog for a file that was named already.
-func NewSubmitFile(w *ui.World, what string) *Submit {
-	d := NewSubmit(w, nil)
+// Naming fills in the file and what comes after it.
+func (d *Submit) Naming(what string) *Submit {
 	d.what.SetValue(what)
 	d.what.CursorEnd()
 	return d

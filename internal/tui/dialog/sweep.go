@@ -15,7 +15,7 @@ import (
 // run if not where the file says.
 func NewSweep(w *ui.World) *Submit {
 	d := NewSubmit(w, nil)
-	d.sweep, d.on = true, 0
+	d.form, d.on = formSweep, 0
 	d.places = slices.Insert(d.places, 0, place{state: api.WorkerOnline, asFile: true})
 	d.known()
 	return d
@@ -46,10 +46,7 @@ func (d *Submit) sweepCommand() string {
 		words = append(words, "--devices", strings.Join(devices, ","))
 	}
 	if file := d.sweepFile(); file != "" {
-		if strings.ContainsAny(file, " '\"$&;()*?") {
-			file = "'" + strings.ReplaceAll(file, "'", `'\''`) + "'"
-		}
-		words = append(words, file)
+		words = append(words, ui.Quote(file))
 	}
 	return d.w.Command(strings.Join(words, " "))
 }

@@ -41,6 +41,7 @@ var (
 	Home     = bind("home g", "g", "first", false)
 	End      = bind("end G", "G", "last", false)
 	Open     = bind("enter", "enter", "open", true)
+	OpenRun  = bind("enter", "enter", "open its run", true)
 	Back     = bind("esc", "esc", "back", false)
 	Filter   = bind("/", "/", "filter", true)
 	Palette  = bind(":", ":", "command", true)
@@ -49,6 +50,7 @@ var (
 	Suspend  = bind("ctrl+z", "ctrl-z", "to the shell", false)
 	Next     = bind("tab", "tab", "next screen", false)
 	Previous = bind("shift+tab", "shift-tab", "screen before", false)
+	Screens  = bind("1 2 3 4 5", "1-5", "screens", false)
 
 	Mark     = bind("space", "space", "mark", false)
 	Logs     = bind("l", "l", "logs", true)
@@ -67,13 +69,29 @@ var (
 	SortLoss   = bind("L", "L", "sort by loss", false)
 	SortAge    = bind("A", "A", "sort by age", false)
 
+	SortStanding = bind("P", "P", "sort by state", false)
+	SortUser     = bind("U", "U", "sort by user", false)
+	SortVerb     = bind("D", "D", "sort by what was done", false)
+	SortObject   = bind("O", "O", "sort by object", false)
+	SortFrom     = bind("F", "F", "sort by address", false)
+	SortNumber   = bind("N", "N", "sort by number", false)
+
 	NewSweep    = bind("S", "S", "new sweep", true)
-	Rerun       = bind("R", "R", "run the failed again", true)
+	NewStudy    = bind("T", "T", "new study", true)
+	Rerun       = bind("r", "r", "run the failed again", true)
+	Curves      = bind("v", "v", "curves", true)
 	YankCommand = bind("y", "y", "copy command", false)
 
 	AddWorker = bind("a", "a", "add worker", true)
 	Drain     = bind("D", "D", "drain or undrain", true)
+	Cordon    = bind("x", "x", "cordon or uncordon", true)
+	Share     = bind("m", "m", "share by memory or not", false)
 	Remove    = bind("ctrl+d", "ctrl-d", "remove", false)
+
+	NewHere  = bind("s n", "s", "queue a run here", false)
+	YankName = bind("y", "y", "copy name", false)
+	OpenFile = bind("enter", "enter", "look into it", false)
+	YankPath = bind("y", "y", "copy path", false)
 
 	Tab    = bind("1 2 3 4 5 6 7", "1-7", "tabs", true)
 	Follow = bind("f", "f", "follow", true)
@@ -90,7 +108,7 @@ type Group struct {
 
 // Moving is what every list has.
 func Moving() Group {
-	return Group{"Move", []Binding{Up, Down, PageUp, PageDown, Home, End, Next, Previous}}
+	return Group{"Move", []Binding{Up, Down, PageUp, PageDown, Home, End, Next, Previous, Screens}}
 }
 
 // General is what every screen has.

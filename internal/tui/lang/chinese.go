@@ -49,11 +49,23 @@ var chinese = map[string]string{
 	"its runs are stopping": "執行停止中", "%d stopped or stopping, %d had ended": "%d 個已停止或停止中，%d 個早已結束",
 	"1 queued again": "已重新排入 1 個", "%d queued again": "已重新排入 %d 個", "%d of %d have a score": "%d / %d 有分數",
 
+	"curves": "曲線", "the first %d; space marks others": "前 %d 個；按 space 標記其他", "seed %d": "種子 %d", "new study": "新的研究", "Queue a study": "排入研究", "times": "次數",
+
+	// The log of actions.
+	"Actions": "紀錄", "An action": "操作", "WHEN": "時間", "FROM": "來自", "DID": "操作", "WHAT": "對象", "DETAIL": "說明", "1 action": "1 筆操作", "%d actions": "%d 筆操作", "%s of the newest %s": "%s / 最新 %s 筆",
+	"Nobody has changed anything yet.": "還沒有人更動過任何東西。", "In a shell the same log is": "在殼層可用", "when": "時間", "from": "來自", "did": "操作", "object": "對象", "detail": "說明",
+	"open its run": "開啟其執行", "screens": "畫面", "sort by user": "依使用者排序", "sort by address": "依位址排序", "sort by what was done": "依操作排序", "sort by object": "依對象排序", "sort by number": "依序號排序", "sort by state": "依狀態排序",
+
+	// Files of a run.
+	"Files": "檔案", "look into it": "查看內容", "copy path": "複製路徑", "path": "路徑", "kind": "種類", "size": "大小", "node": "節點", "meta": "附註", "made": "產生", "It lies on %s.": "它在 %s 上。", "It is no text.": "不是文字檔。",
+	"the first %s": "前 %s", "the control plane's machine": "控制端的機器",
+	"No output of a node was recorded for this run. Files that it put out are on 6.": "此執行沒有記錄節點輸出。產生的檔案在 6。", "A script has no nodes whose outputs could be recorded. Files that it put out are on 6.": "腳本沒有可記錄輸出的節點。產生的檔案在 6。",
+
 	// A run.
 	"%s on %s": "%s，位於 %s", "run": "執行", "nodes": "節點", "metrics": "指標", "no metrics yet": "尚無指標", "epoch": "週期", "epoch %s": "週期 %s", "step %s…%s": "步 %s…%s",
 	"ended": "已結束", "following": "跟隨中", "paused, f follows": "暫停，按 f 跟隨", "%s lines let go": "已捨棄 %s 行", "%s bytes skipped": "略過 %s 位元組", "no output yet": "尚無輸出", "no output": "沒有輸出", "no events yet": "尚無事件",
-	"It has put out no files.": "沒有產生檔案。", "The outputs of nodes are not shown by this version; files are on 6.": "此版本不顯示節點輸出；檔案在 6。",
-	"this run was deleted": "此執行已刪除", "id": "編號", "status": "狀態", "why": "原因", "end class": "結束類別", "where": "位置", "submitted": "送出", "started": "開始", "took": "耗時",
+	"It has put out no files.": "沒有產生檔案。",
+	"this run was deleted":     "此執行已刪除", "id": "編號", "status": "狀態", "why": "原因", "end class": "結束類別", "where": "位置", "submitted": "送出", "started": "開始", "took": "耗時",
 	"script": "腳本", "folder": "資料夾", "python": "Python", "exit code": "結束代碼", "peak memory": "記憶體峰值", "isolation": "隔離", "left over": "殘留程序",
 	"tags": "標籤", "note": "備註", "git": "git", "user": "使用者", "copy of": "複製自", "attempt": "嘗試", "last output": "最後輸出",
 
@@ -75,6 +87,8 @@ var chinese = map[string]string{
 	"1 waits there already": "已有 1 個在等候", "%d wait there already": "已有 %d 個在等候",
 
 	// Workers.
+	"cordon or uncordon": "隔離或解除", "share by memory or not": "依記憶體共用或否", "queue a run here": "排到這裡", "copy name": "複製名稱", "choose one of its devices first": "請先選擇其中一個裝置", "nothing runs there": "那裡沒有執行",
+	"%s takes no new runs; what runs there goes on": "%s 不接收新的執行；執行中的會繼續", "Keep runs from %s": "不讓執行使用 %s", "reason": "原因", "%s is shared by memory": "%s 依記憶體共用", "%s is not shared": "%s 不共用", "enter does it, esc leaves": "enter 確定，esc 離開",
 	"control plane": "控制端", "draining": "停止接收", "degraded": "功能不全", "another version: finishes its runs": "版本不同：只完成現有執行", "direct": "直連", "tunnel": "通道",
 	"no python": "沒有 Python", "no torch": "沒有 torch", "%d cores": "%d 核心", "up %s": "已連線 %s", "never seen": "從未連線", "last seen %s ago": "%s 前連線過",
 	"(1 run held)": "（保留 1 個執行）", "(%d runs held)": "（保留 %d 個執行）", "resumes until %s": "保留至 %s", "lacks %d node types: %s": "缺少 %d 種節點：%s", "cordoned: %s": "已隔離：%s",
@@ -87,4 +101,11 @@ var chinese = map[string]string{
 	"Nothing runs there. Its agent has to be enrolled again to come back.": "沒有執行在其上。若要恢復，其代理程式須重新登錄。",
 	"address": "位址", "version": "版本", "problem": "問題", "state": "狀態", "platform": "平台", "cores": "核心", "memory": "記憶體", "torch": "torch", "via": "途徑",
 	"why refused": "拒絕原因", "lacks": "缺少", "runs": "執行", "device": "裝置", "uuid": "UUID", "pci": "PCI", "process": "程序", "end": "結尾", "↓ more": "↓ 更多",
+}
+
+// chineseDeeds are the verbs and the kinds of the log of actions.
+var chineseDeeds = map[string]string{
+	"add": "新增", "backup": "備份", "call": "呼叫", "cancel": "取消", "drain": "停止接收", "enroll": "註冊", "hold": "暫緩", "open": "開啟", "pin": "保留", "rekey": "換鑰", "release": "釋放",
+	"remove": "移除", "rerun": "重跑", "resume": "續行", "set": "設定", "stop": "停止", "submit": "送出", "test": "測試", "undrain": "恢復接收", "unpin": "取消保留",
+	"database": "資料庫", "device": "裝置", "graph": "圖", "hook": "掛鉤", "queue": "佇列", "run": "執行", "server": "控制端", "study": "研究", "sweep": "掃描", "token": "權杖", "tunnel": "通道", "worker": "工作機",
 }

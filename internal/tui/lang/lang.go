@@ -77,6 +77,15 @@ func (l *Lang) Status(s run.Status, held bool) string {
 	return l.T(string(s))
 }
 
+// Deed names what somebody did, or the kind of thing that it was done to, as the
+// log of actions has them.
+func (l *Lang) Deed(word string) string {
+	if say, ok := chineseDeeds[word]; ok && l.words != nil {
+		return say
+	}
+	return word
+}
+
 // Ordinal is a place in a queue.
 func (l *Lang) Ordinal(n int, english string) string {
 	if l.words == nil {

@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -35,7 +36,7 @@ func said(t *testing.T) []string {
 	for _, s := range []api.WorkerState{api.WorkerOnline, api.WorkerDisconnected, api.WorkerOffline, api.WorkerRejected} {
 		out = append(out, string(s))
 	}
-	out = append(out, "overview", "charts", "console", "events", "outputs", "files", "facts", "direct", "tunnel", "Runs", "Queue", "Workers", "Run", "Sweeps", "Sweep", "Study", "sweep", "study", "missing",
+	out = append(out, "overview", "charts", "console", "events", "outputs", "files", "facts", "direct", "tunnel", "Runs", "Queue", "Workers", "Run", "Sweeps", "Sweep", "Study", "Actions", "sweep", "study", "missing",
 		sweep.Minimize, sweep.Maximize)
 	for _, s := range []sweep.State{sweep.Running, sweep.Cancelling, sweep.Finished, sweep.Failed} {
 		out = append(out, string(s))
@@ -146,6 +147,35 @@ func TestEverythingThatIsSaidIsTranslated(t *testing.T) {
 		}
 		if a, b := verbs.FindAllString(english, -1), verbs.FindAllString(zh.T(english), -1); !slices.Equal(a, b) {
 			t.Errorf("%q takes %v, %q takes %v", english, a, zh.T(english), b)
+		}
+	}
+}
+
+// Proves T-05: what the log of actions can say, as the control plane's routes have
+// it.
+func TestEveryDeedIsTranslated(t *testing.T) {
+	t.Parallel()
+	zh, en := lang.New(lang.Chinese), lang.New(lang.English)
+	files, err := filepath.Glob(filepath.Join("..", "..", "server", "httpapi", "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deeds := map[string]bool{}
+	for _, path := range files {
+		src, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`act\{"([a-z ]+)", "([a-z ]+)"\}`).FindAllStringSubmatch(string(src), -1) {
+			deeds[m[1]], deeds[m[2]] = true, true
+		}
+	}
+	if len(deeds) < 25 {
+		t.Fatalf("only %v", deeds)
+	}
+	for word := range deeds {
+		if zh.Deed(word) == word || en.Deed(word) != word {
+			t.Errorf("%q is %q and %q", word, zh.Deed(word), en.Deed(word))
 		}
 	}
 }

@@ -83,6 +83,12 @@ func (g group) progress() (done, all int) {
 	return max(0, done), g.study.Repetitions
 }
 
+// left is the part of its runs that isn't through.
+func (g group) left() float64 {
+	done, all := g.progress()
+	return 1 - float64(done)/float64(max(all, 1))
+}
+
 // best is what came out so far.
 func (g group) best(w *ui.World) string {
 	if g.sweep != nil {

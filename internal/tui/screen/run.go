@@ -2,6 +2,7 @@ package screen
 
 import (
 	"context"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -60,6 +61,8 @@ type Run struct {
 	metrics metrics
 	output  *output
 	files   []api.Artifact
+	// sizes are those of files that say nothing of theirs.
+	sizes map[string]int64
 
 	eventTable, fileTable widget.Table
 	eventFilter           filter
@@ -95,6 +98,7 @@ func (*Run) Keys() []keymap.Group {
 			keymap.Tab, keymap.Left, keymap.Right, keymap.Logs, keymap.Describe, keymap.Cancel, keymap.QueueOn, keymap.Hold, keymap.Yank, keymap.Delete,
 		}},
 		{Title: "Console and events", Bindings: []keymap.Binding{keymap.Follow, keymap.Wrap}},
+		{Title: "Files", Bindings: []keymap.Binding{keymap.OpenFile, keymap.YankPath}},
 		keymap.Moving(), keymap.General(),
 	}
 }
@@ -113,6 +117,14 @@ func (s *Run) Update(msg tea.Msg) tea.Cmd {
 	case runOutput:
 		if msg.of == s {
 			return s.takeOutput(msg)
+		}
+	case runSizes:
+		if msg.of == s {
+			maps.Copy(s.sizes, msg.sizes)
+		}
+	case runPreview:
+		if msg.of == s {
+			return s.describeFile(msg)
 		}
 	case tea.KeyPressMsg:
 		return s.key(msg.String())
@@ -203,7 +215,12 @@ func (s *Run) key(k string) tea.Cmd {
 	case keymap.QueueOn.Is(k):
 		return queueOn(s.w, []api.Run{r})
 	case keymap.Yank.Is(k):
+		if s.tab == tabFiles && s.fileTable.Cursor < len(s.files) {
+			return ui.Send(ui.Copy{Text: s.files[s.fileTable.Cursor].Path})
+		}
 		return ui.Send(ui.Copy{Text: s.id})
+	case keymap.Open.Is(k) && s.tab == tabFiles:
+		return s.openFile()
 	case keymap.Back.Is(k):
 		return s.w.Shell.Back()
 	}
@@ -262,7 +279,7 @@ func (s *Run) View(w, h int) []string {
 	case tabEvents:
 		out = append(out, s.eventList(w, body)...)
 	case tabOutputs:
-		out = append(out, "", "  "+s.w.Theme.Paint(theme.Dim, s.w.Lang.T("The outputs of nodes are not shown by this version; files are on 6.")))
+		out = append(out, s.outputs(w)...)
 	case tabFiles:
 		out = append(out, s.fileList(w, body)...)
 	case tabFacts:

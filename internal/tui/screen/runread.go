@@ -113,9 +113,9 @@ func (s *Run) takeLoaded(m runLoaded) tea.Cmd {
 	}
 	s.metrics.takeAll(m.metrics, last)
 	if first {
-		return s.readEvents(0)
+		return tea.Batch(s.readEvents(0), s.measure())
 	}
-	return nil
+	return s.measure()
 }
 
 // failed says what went wrong and tries again, unless the run is gone.
@@ -159,10 +159,11 @@ func (s *Run) takeEvents(m runEvents) tea.Cmd {
 		s.ended = true
 		return s.load() // as it ended
 	}
+	after := time.Duration(0)
 	if n := len(m.page.Events); n > 0 && n < eventsPage {
-		return s.readEvents(readPace)
+		after = readPace
 	}
-	return s.readEvents(0)
+	return tea.Batch(s.readEvents(after), s.measure())
 }
 
 func (s *Run) takeOutput(m runOutput) tea.Cmd {

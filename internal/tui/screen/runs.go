@@ -166,16 +166,8 @@ func (s *Runs) sort() {
 	})
 }
 
-// sortBy sorts by a column, the second time from its end, the third not at all.
 func (s *Runs) sortBy(column string) {
-	switch {
-	case s.table.Sort != column:
-		s.table.Sort, s.table.Desc = column, false
-	case !s.table.Desc:
-		s.table.Desc = true
-	default:
-		s.table.Sort, s.table.Desc = "", false
-	}
+	s.table.SortBy(column)
 	s.stale = true
 }
 

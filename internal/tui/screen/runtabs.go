@@ -1,9 +1,7 @@
 package screen
 
 import (
-	"encoding/json"
 	"fmt"
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -209,68 +207,14 @@ func (s *Run) eventList(w, h int) []string {
 	return s.eventTable.View(rows, w, h, s.w.Theme)
 }
 
-// appendArtifact adds the file that an event tells of, if it is new.
-func appendArtifact(list []api.Artifact, e api.Event) []api.Artifact {
-	var p struct {
-		ID     int64  `json:"artifact_id"`
-		ID2    int64  `json:"id"`
-		Kind   string `json:"kind"`
-		Path   string `json:"path"`
-		NodeID string `json:"node_id"`
+// outputs is the place of what nodes put out.
+func (s *Run) outputs(w int) []string {
+	l, r := s.w.Lang, s.now()
+	words := l.T("No output of a node was recorded for this run. Files that it put out are on 6.")
+	if r.Options.Script != nil || r.Options.Command != nil {
+		words = l.T("A script has no nodes whose outputs could be recorded. Files that it put out are on 6.")
 	}
-	if json.Unmarshal(e.Payload, &p) != nil || p.Path == "" {
-		return list
-	}
-	id := max(p.ID, p.ID2)
-	for _, a := range list {
-		if a.ID == id {
-			return list
-		}
-	}
-	return append(list, api.Artifact{ID: id, Kind: p.Kind, Path: p.Path, NodeID: p.NodeID, CreatedAt: e.TS})
-}
-
-type fileRows struct{ s *Run }
-
-func (r fileRows) Len() int               { return len(r.s.files) }
-func (fileRows) Marked(int) bool          { return false }
-func (fileRows) Detail(int, int) []string { return nil }
-
-func (r fileRows) Cells(i int) []widget.Cell {
-	a := r.s.files[i]
-	return []widget.Cell{
-		{Text: widget.Plain(a.Kind), Role: theme.Dim},
-		{Text: widget.Plain(path.Base(a.Path))},
-		{Text: sizeOf(a.Meta), Role: theme.Dim},
-		{Text: widget.Plain(a.Path), Role: theme.Dim},
-		{Text: text.Age(r.s.w.Now().Sub(a.CreatedAt)), Role: theme.Dim},
-	}
-}
-
-// sizeOf is how large a file is, where its meta says so.
-func sizeOf(meta json.RawMessage) string {
-	for _, name := range []string{"size", "size_bytes", "bytes"} {
-		var m map[string]json.RawMessage
-		var n int64
-		if json.Unmarshal(meta, &m) == nil && json.Unmarshal(m[name], &n) == nil && n > 0 {
-			return text.Bytes(n)
-		}
-	}
-	return ""
-}
-
-func (s *Run) fileList(w, h int) []string {
-	if len(s.files) == 0 {
-		return []string{"", "  " + s.w.Theme.Paint(theme.Dim, s.w.Lang.T("It has put out no files."))}
-	}
-	s.fileTable.Columns = []widget.Column{
-		{Title: s.w.Lang.T("KIND"), Width: 12, Drop: 2},
-		{Title: s.w.Lang.T("FILE"), Width: 20, Grow: 1},
-		{Title: s.w.Lang.T("SIZE"), Width: 9, Right: true, Drop: 3},
-		{Title: s.w.Lang.T("PATH"), Width: 20, Grow: 3, Drop: 1},
-		{Title: s.w.Lang.T("AGE"), Width: 4, Right: true, Drop: 4},
-	}
-	return s.fileTable.View(fileRows{s}, w, h, s.w.Theme)
+	return dimmed(s.w, text.Wrap(words, max(10, w-4)), w)
 }
 
 type fact struct{ name, text string }

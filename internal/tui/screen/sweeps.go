@@ -22,18 +22,14 @@ const groupsRead = 200
 
 // Sweeps is the list of sweeps and studies, the newest first.
 type Sweeps struct {
-	w      *ui.World
-	table  widget.Table
-	filter filter
-	fresh  fresh
+	w *ui.World
+	listing[group]
+	fresh fresh
 
-	all            []group
-	rows           []group
 	sweeps, trials int
 	loaded         bool
 	err            error
-	// at is the group under the cursor, width that of the last look.
-	at    string
+	// width is that of the last look.
 	width int
 }
 
@@ -46,7 +42,19 @@ type groupsLoaded struct {
 }
 
 // NewSweeps makes the screen.
-func NewSweeps(w *ui.World) *Sweeps { return &Sweeps{w: w, fresh: newFresh(w.Context)} }
+func NewSweeps(w *ui.World) *Sweeps {
+	s := &Sweeps{w: w, fresh: newFresh(w.Context)}
+	s.id = group.id
+	s.line = func(g group) string {
+		return strings.Join([]string{g.kind(), g.id(), g.name(), g.state(), g.best(w), g.user()}, " ")
+	}
+	s.sorts = []order[group]{
+		{"name", keymap.SortName, func(a, b group) int { return strings.Compare(a.name(), b.name()) }},
+		{"progress", keymap.SortStatus, func(a, b group) int { return cmp.Compare(a.left(), b.left()) }},
+		{"age", keymap.SortAge, func(a, b group) int { return b.created().Compare(a.created()) }},
+	}
+	return s
+}
 
 // Title implements ui.Screen.
 func (*Sweeps) Title() string { return "Sweeps" }
@@ -55,10 +63,10 @@ func (*Sweeps) Title() string { return "Sweeps" }
 func (s *Sweeps) Close() { s.fresh.cancel() }
 
 // Keys implements ui.Screen.
-func (*Sweeps) Keys() []keymap.Group {
+func (s *Sweeps) Keys() []keymap.Group {
 	return []keymap.Group{
-		{Title: "Sweeps", Bindings: []keymap.Binding{keymap.Open, keymap.Cancel, keymap.NewSweep, keymap.Rerun, keymap.YankCommand}},
-		keymap.Moving(), keymap.General(),
+		{Title: "Sweeps", Bindings: []keymap.Binding{keymap.Open, keymap.Cancel, keymap.NewSweep, keymap.NewStudy, keymap.Rerun, keymap.YankCommand}},
+		s.sortKeys(), keymap.Moving(), keymap.General(),
 	}
 }
 
@@ -96,54 +104,24 @@ func (s *Sweeps) Read() tea.Cmd {
 	}
 }
 
-func (s *Sweeps) take(m groupsLoaded) {
+func (s *Sweeps) show(m groupsLoaded) {
 	s.fresh.end(m.err)
 	if s.err = m.err; s.err != nil {
 		return
 	}
 	s.loaded, s.sweeps, s.trials = true, m.sweeps.Total, m.studies.Total
-	s.all = s.all[:0]
+	var all []group
 	for i := range m.sweeps.Sweeps {
-		s.all = append(s.all, group{sweep: &m.sweeps.Sweeps[i]})
+		all = append(all, group{sweep: &m.sweeps.Sweeps[i]})
 	}
 	for i := range m.studies.Studies {
-		s.all = append(s.all, group{study: &m.studies.Studies[i]})
+		all = append(all, group{study: &m.studies.Studies[i]})
 	}
-	slices.SortStableFunc(s.all, func(a, b group) int {
+	slices.SortStableFunc(all, func(a, b group) int {
 		return cmp.Or(b.created().Compare(a.created()), strings.Compare(a.id(), b.id()))
 	})
-	s.sift()
+	s.take(all)
 }
-
-// sift lets the groups through that the filter does; the cursor stays on its own.
-func (s *Sweeps) sift() {
-	s.rows = nil
-	for _, g := range s.all {
-		if s.filter.lets(strings.Join([]string{g.kind(), g.id(), g.name(), g.state(), g.best(s.w), g.user()}, " ")) {
-			s.rows = append(s.rows, g)
-		}
-	}
-	for i, g := range s.rows {
-		if g.id() == s.at {
-			s.table.Cursor = i
-		}
-	}
-	s.move(0)
-}
-
-// SetFilter implements ui.Filtered.
-func (s *Sweeps) SetFilter(pattern string) error {
-	f, err := newFilter(pattern)
-	if err != nil {
-		return err
-	}
-	s.filter = f
-	s.sift()
-	return nil
-}
-
-// FilterText implements ui.Filtered.
-func (s *Sweeps) FilterText() string { return s.filter.pattern }
 
 // Note implements ui.Screen.
 func (s *Sweeps) Note() string {
@@ -158,19 +136,12 @@ func (s *Sweeps) Note() string {
 	return note
 }
 
-func (s *Sweeps) move(by int) {
-	s.table.Move(by, len(s.rows))
-	if s.table.Cursor < len(s.rows) {
-		s.at = s.rows[s.table.Cursor].id()
-	}
-}
-
 // Update implements ui.Screen.
 func (s *Sweeps) Update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case groupsLoaded:
 		if msg.of == s {
-			s.take(msg)
+			s.show(msg)
 		}
 	case changed:
 		s.fresh.news()
@@ -179,13 +150,8 @@ func (s *Sweeps) Update(msg tea.Msg) tea.Cmd {
 	case tea.MouseWheelMsg:
 		s.move(wheel(msg))
 	case tea.MouseClickMsg:
-		i := s.table.At(msg.Y, len(s.rows), 0)
-		switch {
-		case i < 0:
-		case i == s.table.Cursor:
+		if s.click(msg.X, msg.Y, s.width, 0) {
 			return s.open()
-		default:
-			s.move(i - s.table.Cursor)
 		}
 	}
 	return nil
@@ -194,20 +160,23 @@ func (s *Sweeps) Update(msg tea.Msg) tea.Cmd {
 func (s *Sweeps) open() tea.Cmd { return s.w.Shell.Lay(newTrials(s.w, s.rows[s.table.Cursor])) }
 
 func (s *Sweeps) key(k string) tea.Cmd {
-	if by, ok := moves(k, s.table.Page(), len(s.rows)); ok {
-		s.move(by)
+	if s.moved(k) {
 		return nil
 	}
-	if keymap.NewSweep.Is(k) {
+	switch {
+	case keymap.NewSweep.Is(k):
 		return s.w.Shell.Ask(dialog.NewSweep(s.w))
+	case keymap.NewStudy.Is(k):
+		return s.w.Shell.Ask(dialog.NewStudy(s.w))
 	}
-	if s.table.Cursor >= len(s.rows) {
+	g, ok := s.current()
+	switch {
+	case !ok:
 		return nil
-	}
-	if keymap.Open.Is(k) {
+	case keymap.Open.Is(k):
 		return s.open()
 	}
-	return groupKey(s.w, s.rows[s.table.Cursor], k)
+	return groupKey(s.w, g, k)
 }
 
 // groupKey does what keys do to a group wherever it is shown.
@@ -234,12 +203,12 @@ func (s *Sweeps) View(w, h int) []string {
 		{Width: 1},
 		{Title: l.T("ID"), Width: 8, Drop: 3},
 		{Title: l.T("KIND"), Width: 5, Drop: 5},
-		{Title: l.T("NAME"), Width: 12, Grow: 3},
+		{ID: "name", Title: l.T("NAME"), Width: 12, Grow: 3},
 		{Title: l.T("STATE"), Width: 10, Drop: 4},
 		{ID: "progress", Title: l.T("PROGRESS"), Width: 9},
 		{Title: l.T("BEST"), Width: 14, Grow: 2, Drop: 2},
 		{Title: l.T("USER"), Width: 8, Drop: 6},
-		{Title: l.T("AGE"), Width: 4, Right: true},
+		{ID: "age", Title: l.T("AGE"), Width: 4, Right: true},
 	}
 	if w >= 100 {
 		s.table.Columns[5].Width = 20
@@ -278,12 +247,6 @@ func dimmed(w *ui.World, words []string, width int) []string {
 	}
 	return out
 }
-
-// Len implements widget.Rows.
-func (s *Sweeps) Len() int { return len(s.rows) }
-
-// Marked implements widget.Rows.
-func (*Sweeps) Marked(int) bool { return false }
 
 // Detail implements widget.Rows.
 func (*Sweeps) Detail(int, int) []string { return nil }

@@ -31,6 +31,22 @@ func (t trial) runExists() bool {
 	return t.variant != nil && t.variant.RunExists || t.attempt != nil && t.attempt.RunExists
 }
 
+// number is its place in the order in which they were made.
+func (t trial) number() int {
+	if t.variant != nil {
+		return t.variant.Index
+	}
+	return t.rep.Index
+}
+
+// seed is that of a repetition.
+func (t trial) seed() int64 {
+	if t.rep == nil {
+		return 0
+	}
+	return t.rep.Seed
+}
+
 // id keeps the cursor on a row: a variant stays the same one when it is run
 // again.
 func (t trial) id() string {
@@ -155,7 +171,7 @@ func (s *trials) eachParam(w int) bool {
 
 func (s *trials) sweepColumns(w int) []widget.Column {
 	l := s.w.Lang
-	columns := []widget.Column{{Title: l.T("RANK"), Width: 4, Right: true}, {Width: 1}, {Title: l.T("#"), Width: 4, Right: true, Drop: 6}}
+	columns := []widget.Column{{Title: l.T("RANK"), Width: 4, Right: true}, {Width: 1}, {ID: "number", Title: l.T("#"), Width: 4, Right: true, Drop: 6}}
 	if s.eachParam(w) {
 		for _, p := range s.sweep.Params {
 			columns = append(columns, widget.Column{Title: widget.Plain(p.Label()), Width: paramCells, Grow: 1})
@@ -169,7 +185,7 @@ func (s *trials) sweepColumns(w int) []widget.Column {
 	}
 	return append(columns,
 		widget.Column{Title: widget.Plain(s.sweep.Objective.Metric), Width: 9, Right: true},
-		widget.Column{Title: l.T("WHERE"), Width: 12, Grow: 1, Drop: 2},
+		widget.Column{ID: "where", Title: l.T("WHERE"), Width: 12, Grow: 1, Drop: 2},
 		widget.Column{Title: l.T("RUN"), Width: 8, Drop: 5},
 		status,
 		widget.Column{Title: l.T("AGE"), Width: 4, Right: true, Drop: 1},
@@ -182,7 +198,7 @@ func (s *trials) variantCells(t trial) []widget.Cell {
 	if v.Rank != nil {
 		rank = strconv.Itoa(*v.Rank)
 	}
-	cells := []widget.Cell{{Text: rank}, s.mark(t), {Text: strconv.Itoa(v.Index + 1), Role: theme.Dim}}
+	cells := []widget.Cell{{Text: rank}, s.markOf(t), {Text: strconv.Itoa(v.Index + 1), Role: theme.Dim}}
 	if s.eachParam(s.width) {
 		for _, p := range s.sweep.Params {
 			cells = append(cells, widget.Cell{Text: paramOf(*v, p.Label())})
@@ -221,7 +237,7 @@ func (s *trials) objective(t trial) widget.Cell {
 	return widget.Cell{Text: text.Number(last), Role: theme.Dim}
 }
 
-func (s *trials) mark(t trial) widget.Cell {
+func (s *trials) markOf(t trial) widget.Cell {
 	if t.rep != nil && t.attempt == nil && t.rep.Outcome != study.Waiting {
 		return widget.Cell{Text: text.Dash, Role: theme.Dim}
 	}
@@ -252,7 +268,7 @@ func (s *trials) studyColumns(w int) []widget.Column {
 	}
 	l := s.w.Lang
 	columns := []widget.Column{
-		{Title: l.T("#"), Width: 4, Right: true},
+		{ID: "number", Title: l.T("#"), Width: 4, Right: true},
 		{Width: 1},
 		{Title: l.T("OUTCOME"), Width: 9},
 		{Title: l.T("TRY"), Width: 3, Right: true, Drop: 4},
@@ -265,7 +281,7 @@ func (s *trials) studyColumns(w int) []widget.Column {
 	if w >= 90 {
 		status.Grow = 3
 	}
-	return append(columns, widget.Column{Title: l.T("WHERE"), Width: 12, Grow: 1, Drop: 2}, widget.Column{Title: l.T("RUN"), Width: 8, Drop: 5},
+	return append(columns, widget.Column{ID: "where", Title: l.T("WHERE"), Width: 12, Grow: 1, Drop: 2}, widget.Column{Title: l.T("RUN"), Width: 8, Drop: 5},
 		status, widget.Column{Title: l.T("AGE"), Width: 4, Right: true, Drop: 1})
 }
 
@@ -281,7 +297,7 @@ func (s *trials) attemptCells(t trial) []widget.Cell {
 		cells[0].Text, cells[2].Text = strconv.Itoa(t.rep.Index+1), l.T(outcome(*t.rep))
 		cells[4] = widget.Cell{Text: strconv.FormatInt(t.rep.Seed, 10), Role: theme.Dim}
 	}
-	cells[1] = s.mark(t)
+	cells[1] = s.markOf(t)
 	if a != nil {
 		cells[3] = widget.Cell{Text: strconv.Itoa(a.Attempt), Role: theme.Dim}
 	}

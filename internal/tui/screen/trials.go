@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/cli/text"
+	"cdui/internal/run"
 	"cdui/internal/tui/keymap"
 	"cdui/internal/tui/theme"
 	"cdui/internal/tui/ui"
@@ -17,23 +19,20 @@ import (
 // trials is what came out of one sweep or study: its variants by rank, or its
 // repetitions with what they say together.
 type trials struct {
-	w      *ui.World
-	group  group
-	table  widget.Table
-	filter filter
+	w     *ui.World
+	group group
+	listing[trial]
 	fresh  fresh
+	curves curves
 
-	// sweep or study is what was read, all its rows, rows those that the filter
-	// lets through.
-	sweep     *api.Sweep
-	study     *api.Study
-	all, rows []trial
-	err       error
-	gone      bool
-	// at is the row under the cursor, top the line that the table begins at.
-	at    string
-	top   int
-	width int
+	// sweep or study is what was read.
+	sweep *api.Sweep
+	study *api.Study
+	err   error
+	gone  bool
+	// top is the line that the table begins at; it and the size are of the last
+	// look.
+	top, width, height int
 }
 
 // trial is a row: a variant of a sweep, or an attempt at a repetition of a study.
@@ -53,7 +52,16 @@ type trialsLoaded struct {
 }
 
 func newTrials(w *ui.World, g group) *trials {
-	return &trials{w: w, group: g, fresh: newFresh(w.Context)}
+	s := &trials{w: w, group: g, fresh: newFresh(w.Context)}
+	s.id, s.line = trial.id, s.words
+	s.sorts = []order[trial]{
+		{"number", keymap.SortNumber, func(a, b trial) int { return cmp.Compare(a.number(), b.number()) }},
+		{"where", keymap.SortWhere, func(a, b trial) int { return strings.Compare(a.where(), b.where()) }},
+		{"status", keymap.SortStanding, func(a, b trial) int {
+			return slices.Index(run.Statuses(), a.status()) - slices.Index(run.Statuses(), b.status())
+		}},
+	}
+	return s
 }
 
 // Title implements ui.Screen.
@@ -68,10 +76,12 @@ func (s *trials) Title() string {
 func (s *trials) Close() { s.fresh.cancel() }
 
 // Keys implements ui.Screen.
-func (*trials) Keys() []keymap.Group {
+func (s *trials) Keys() []keymap.Group {
 	return []keymap.Group{
-		{Title: "Sweeps", Bindings: []keymap.Binding{keymap.Open, keymap.Logs, keymap.Cancel, keymap.Rerun, keymap.YankCommand}},
-		keymap.Moving(), keymap.General(),
+		{Title: "Sweeps", Bindings: []keymap.Binding{
+			keymap.Open, keymap.Logs, keymap.Curves, keymap.Cancel, keymap.Rerun, keymap.QueueOn, keymap.Mark, keymap.Describe, keymap.YankCommand,
+		}},
+		s.sortKeys(), keymap.Moving(), keymap.General(),
 	}
 }
 
@@ -105,11 +115,12 @@ func (s *trials) Hear(f api.LiveFrame) {
 
 // Read implements ui.Reader.
 func (s *trials) Read() tea.Cmd {
+	curves := s.readCurves()
 	if !s.fresh.begin(s.w.Now()) {
-		return nil
+		return curves
 	}
 	source, ctx, id, isSweep := s.w.Sweeps, s.fresh.ctx, s.group.id(), s.group.sweep != nil
-	return func() tea.Msg {
+	return tea.Batch(curves, func() tea.Msg {
 		m := trialsLoaded{of: s}
 		if isSweep {
 			sweep, err := source.Sweep(ctx, id)
@@ -119,64 +130,35 @@ func (s *trials) Read() tea.Cmd {
 		study, err := source.Study(ctx, id)
 		m.study, m.err = &study, err
 		return m
-	}
+	})
 }
 
-func (s *trials) take(m trialsLoaded) {
+func (s *trials) show(m trialsLoaded) {
 	s.fresh.end(m.err)
 	if s.err = m.err; s.err != nil {
 		s.gone = api.CodeOf(s.err) == api.NotFound
 		return
 	}
-	s.all = s.all[:0]
+	var all []trial
 	if s.sweep, s.study = m.sweep, m.study; s.sweep != nil {
 		s.group = group{sweep: &s.sweep.SweepSummary}
 		for i := range s.sweep.Variants {
-			s.all = append(s.all, trial{variant: &s.sweep.Variants[i]})
+			all = append(all, trial{variant: &s.sweep.Variants[i]})
 		}
 	} else {
 		s.group = group{study: &s.study.StudySummary}
 		for i := range s.study.List {
 			rep := &s.study.List[i]
 			for a := range rep.Attempts {
-				s.all = append(s.all, trial{rep: rep, attempt: &rep.Attempts[a]})
+				all = append(all, trial{rep: rep, attempt: &rep.Attempts[a]})
 			}
 			if len(rep.Attempts) == 0 {
-				s.all = append(s.all, trial{rep: rep})
+				all = append(all, trial{rep: rep})
 			}
 		}
 	}
-	s.sift()
+	s.take(all)
 }
-
-func (s *trials) sift() {
-	s.rows = nil
-	for _, t := range s.all {
-		if s.filter.re == nil || s.filter.lets(s.line(t)) {
-			s.rows = append(s.rows, t)
-		}
-	}
-	for i, t := range s.rows {
-		if t.id() == s.at {
-			s.table.Cursor = i
-		}
-	}
-	s.move(0)
-}
-
-// SetFilter implements ui.Filtered.
-func (s *trials) SetFilter(pattern string) error {
-	f, err := newFilter(pattern)
-	if err != nil {
-		return err
-	}
-	s.filter = f
-	s.sift()
-	return nil
-}
-
-// FilterText implements ui.Filtered.
-func (s *trials) FilterText() string { return s.filter.pattern }
 
 // Note implements ui.Screen.
 func (s *trials) Note() string {
@@ -191,19 +173,16 @@ func (s *trials) Note() string {
 	return ""
 }
 
-func (s *trials) move(by int) {
-	s.table.Move(by, len(s.rows))
-	if s.table.Cursor < len(s.rows) {
-		s.at = s.rows[s.table.Cursor].id()
-	}
-}
-
 // Update implements ui.Screen.
 func (s *trials) Update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case trialsLoaded:
 		if msg.of == s {
-			s.take(msg)
+			s.show(msg)
+		}
+	case curvesLoaded:
+		if msg.of == s {
+			s.curves.take(msg)
 		}
 	case changed:
 		if msg.id == s.group.id() {
@@ -214,13 +193,8 @@ func (s *trials) Update(msg tea.Msg) tea.Cmd {
 	case tea.MouseWheelMsg:
 		s.move(wheel(msg))
 	case tea.MouseClickMsg:
-		i := s.table.At(msg.Y-s.top, len(s.rows), len(s.Detail(s.table.Cursor, s.width)))
-		switch {
-		case i < 0:
-		case i == s.table.Cursor:
+		if s.click(msg.X, msg.Y-s.top, s.width, len(s.Detail(s.table.Cursor, s.width))) {
 			return s.open("")
-		default:
-			s.move(i - s.table.Cursor)
 		}
 	}
 	return nil
@@ -228,10 +202,10 @@ func (s *trials) Update(msg tea.Msg) tea.Cmd {
 
 // open opens the run of the row under the cursor.
 func (s *trials) open(tab string) tea.Cmd {
-	if s.table.Cursor >= len(s.rows) {
+	t, ok := s.current()
+	if !ok {
 		return nil
 	}
-	t := s.rows[s.table.Cursor]
 	if t.runID() == "" || !t.runExists() {
 		return said(s.w.Lang.T("its run is not there"))
 	}
@@ -239,8 +213,7 @@ func (s *trials) open(tab string) tea.Cmd {
 }
 
 func (s *trials) key(k string) tea.Cmd {
-	if by, ok := moves(k, s.table.Page(), len(s.rows)); ok {
-		s.move(by)
+	if s.moved(k) {
 		return nil
 	}
 	switch {
@@ -248,17 +221,45 @@ func (s *trials) key(k string) tea.Cmd {
 		return s.open("")
 	case keymap.Logs.Is(k):
 		return s.open("console")
+	case keymap.Describe.Is(k):
+		return s.open("facts")
+	case keymap.Mark.Is(k):
+		s.mark()
+		return nil
+	case keymap.Curves.Is(k):
+		s.curves.toggle()
+		return nil
+	case keymap.QueueOn.Is(k):
+		return s.again()
 	case keymap.Back.Is(k):
+		if len(s.marked) > 0 {
+			clear(s.marked)
+			return nil
+		}
 		return s.w.Shell.Back()
 	}
 	return groupKey(s.w, s.group, k)
 }
 
+// again queues a copy of the row's run somewhere else.
+func (s *trials) again() tea.Cmd {
+	t, ok := s.current()
+	if !ok {
+		return nil
+	}
+	r, ok := s.now(t)
+	if !ok {
+		return said(s.w.Lang.T("its run is not there"))
+	}
+	return queueOn(s.w, []api.Run{r})
+}
+
 // View implements ui.Screen.
 func (s *trials) View(w, h int) []string {
-	s.width = w
+	s.width, s.height = w, h
 	out := []string{groupHead(s.w, s.group, w)}
 	out = append(out, s.summary(w, max(1, (h-4)/2))...)
+	out = append(out, s.chart(w, h-len(out))...)
 	s.top = len(out)
 	switch {
 	case len(s.rows) > 0:
@@ -303,12 +304,6 @@ func (s *trials) summary(w, most int) []string {
 	return out
 }
 
-// Len implements widget.Rows.
-func (s *trials) Len() int { return len(s.rows) }
-
-// Marked implements widget.Rows.
-func (*trials) Marked(int) bool { return false }
-
 // Cells implements widget.Rows.
 func (s *trials) Cells(i int) []widget.Cell {
 	if s.sweep != nil {
@@ -340,8 +335,8 @@ func (s *trials) Detail(i, width int) []string {
 	return slices.Clip(out[:min(len(out), 3)])
 }
 
-// line is what a filter looks at.
-func (s *trials) line(t trial) string {
+// words are what a filter looks at.
+func (s *trials) words(t trial) string {
 	words := []string{t.runID(), string(t.status()), s.w.Lang.Status(t.status(), false), t.where(), t.why()}
 	if t.variant != nil {
 		words = append(words, t.params())

@@ -66,7 +66,9 @@ func (*Workers) Close() {}
 // Keys implements ui.Screen.
 func (*Workers) Keys() []keymap.Group {
 	return []keymap.Group{
-		{Title: "Workers", Bindings: []keymap.Binding{keymap.Open, keymap.AddWorker, keymap.Drain, keymap.Describe, keymap.Yank, keymap.Remove}},
+		{Title: "Workers", Bindings: []keymap.Binding{
+			keymap.Open, keymap.AddWorker, keymap.Drain, keymap.Cordon, keymap.Share, keymap.Logs, keymap.NewHere, keymap.Describe, keymap.YankName, keymap.Remove,
+		}},
 		keymap.Moving(), keymap.General(),
 	}
 }
@@ -192,6 +194,14 @@ func (s *Workers) key(k string) tea.Cmd {
 		return ui.Send(ui.Copy{Text: strings.TrimPrefix(r.id(), "/")})
 	case keymap.Drain.Is(k):
 		return s.drain(r.worker)
+	case keymap.Cordon.Is(k):
+		return s.cordon(r)
+	case keymap.Share.Is(k):
+		return s.share(r)
+	case keymap.NewHere.Is(k):
+		return s.onto(r)
+	case keymap.Logs.Is(k):
+		return s.logs(r)
 	case keymap.Remove.Is(k):
 		return s.remove(r.worker)
 	}
@@ -301,19 +311,22 @@ func (s *Workers) describe(r workerRow) tea.Cmd {
 		title = w.Lang.T("this machine")
 	}
 	list := s.machineFacts(r)
-	return w.Shell.Ask(dialog.NewReader(w, widget.Plain(title), func(width int) []string {
-		var out []string
-		for _, f := range list {
-			for i, line := range text.Wrap(widget.Plain(f.text), max(10, min(width, 90)-16)) {
-				name := f.name
-				if i > 0 {
-					name = ""
-				}
-				out = append(out, w.Theme.Paint(theme.Dim, text.Pad(name, 15, false))+" "+line)
+	return w.Shell.Ask(dialog.NewReader(w, widget.Plain(title), func(width int) []string { return factLines(w, list, width) }))
+}
+
+// factLines lays facts out for a text to read.
+func factLines(w *ui.World, list []fact, width int) []string {
+	var out []string
+	for _, f := range list {
+		for i, line := range text.Wrap(widget.Plain(f.text), max(10, min(width, 90)-16)) {
+			name := f.name
+			if i > 0 {
+				name = ""
 			}
+			out = append(out, w.Theme.Paint(theme.Dim, text.Pad(name, 15, false))+" "+line)
 		}
-		return out
-	}))
+	}
+	return out
 }
 
 func (s *Workers) machineFacts(r workerRow) []fact {

@@ -37,8 +37,18 @@ const (
 	Bad
 	Warn
 	Busy
+	// Curve1 and the roles after it tell curves of one chart apart.
+	Curve1
+	Curve2
+	Curve3
+	Curve4
+	Curve5
+	Curve6
 	roles
 )
+
+// Curves are the roles of the curves of a chart, in their order.
+func Curves() []Role { return []Role{Curve1, Curve2, Curve3, Curve4, Curve5, Curve6} }
 
 // Names lists the themes.
 func Names() []string { return []string{"dark", "light", "none"} }
@@ -87,6 +97,7 @@ func New(name string, unicode, rich bool) *Theme {
 			fore(Bad, lipgloss.ANSIColor(160))
 			fore(Warn, lipgloss.ANSIColor(130))
 		}
+		curves(fore, rich, 25, 130, 28, 162, 91, 240)
 	default:
 		accent := color.Color(lipgloss.Cyan)
 		if rich {
@@ -110,12 +121,25 @@ func New(name string, unicode, rich bool) *Theme {
 			fore(Bad, lipgloss.ANSIColor(203))
 			fore(Warn, lipgloss.ANSIColor(215))
 		}
+		curves(fore, rich, 80, 215, 114, 211, 141, 250)
 	}
 	for r, s := range styles {
 		open, _, _ := strings.Cut(s.Inline(true).Render("\x01"), "\x01")
 		t.open[r] = open
 	}
 	return t
+}
+
+// curves gives the curves their colours: those of a rich terminal, or the ones
+// that every terminal has.
+func curves(fore func(Role, color.Color), rich bool, colours ...int) {
+	plain := []color.Color{lipgloss.Cyan, lipgloss.Yellow, lipgloss.Green, lipgloss.Magenta, lipgloss.Blue, lipgloss.BrightBlack}
+	for i, r := range Curves() {
+		fore(r, plain[i])
+		if rich {
+			fore(r, lipgloss.ANSIColor(colours[i]))
+		}
+	}
 }
 
 const reset = "\x1b[m"

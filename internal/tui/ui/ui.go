@@ -4,6 +4,7 @@ package ui
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -26,10 +27,15 @@ type World struct {
 	Context context.Context //nolint:containedctx // commands that bubbletea starts take none
 	Source  Source
 	Sweeps  SweepSource
+	Log     ActionSource
 	Act     Actions
 	// Server is what --server needs to lead here, for the commands that are
 	// shown; empty where it needs none.
 	Server string
+	// Disk is this machine's, MachineID which machine that is: files of a control
+	// plane on the same one can be looked into.
+	Disk      Disk
+	MachineID string
 	// Shell is the program around the screens.
 	Shell Shell
 }
@@ -55,6 +61,14 @@ func (w *World) Command(words string) string {
 	return "cdui " + words
 }
 
+// Quote makes one word of a text for a shell.
+func Quote(text string) string {
+	if text == "" || strings.ContainsAny(text, " \t\n'\"$`\\&;|<>()*?[]#!{}") {
+		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	}
+	return text
+}
+
 // Source reads one run.
 type Source interface {
 	Run(ctx context.Context, id string) (api.Run, error)
@@ -64,12 +78,25 @@ type Source interface {
 	Artifacts(ctx context.Context, id, kind string) (api.Artifacts, error)
 }
 
+// Disk reads files of this machine.
+type Disk interface {
+	Size(path string) (int64, error)
+	// Head gives the beginning of a regular file.
+	Head(path string, limit int) ([]byte, error)
+}
+
 // SweepSource reads sweeps and studies, which the feed doesn't carry.
 type SweepSource interface {
 	Sweeps(ctx context.Context, limit, offset int) (api.SweepList, error)
 	Sweep(ctx context.Context, id string) (api.Sweep, error)
 	Studies(ctx context.Context, limit, offset int) (api.StudyList, error)
 	Study(ctx context.Context, id string) (api.Study, error)
+}
+
+// ActionSource reads the log of actions, of which the feed tells only that it
+// has grown.
+type ActionSource interface {
+	Actions(ctx context.Context, before int64, limit int) (api.ActionList, error)
 }
 
 // Actions change something.
@@ -82,6 +109,8 @@ type Actions struct {
 	Submit func(ctx context.Context, s Submission) (api.SubmitReply, error)
 	// SubmitSweep queues the sweep of a file.
 	SubmitSweep func(ctx context.Context, s Submission) (api.SweepReply, error)
+	// SubmitStudy queues a study of a file.
+	SubmitStudy func(ctx context.Context, s Submission) (api.StudyReply, error)
 }
 
 // RunActions change runs.
@@ -112,6 +141,7 @@ type WorkerActions interface {
 	Drain(ctx context.Context, name string) (api.Worker, error)
 	Undrain(ctx context.Context, name string) (api.Worker, error)
 	RemoveWorker(ctx context.Context, name string) error
+	SetDevice(ctx context.Context, worker, device string, change api.DevicePolicyChange) (api.DevicePolicy, error)
 }
 
 // Submission is what cdui run is given, or cdui runs rerun.
@@ -125,6 +155,8 @@ type Submission struct {
 	Devices []string
 	// Memory is a size, auto, or empty for whole cards.
 	Memory string
+	// Repetitions are those of a study.
+	Repetitions int
 }
 
 // Screen is one screen. It is told its size and owns what it shows beside the

@@ -62,6 +62,18 @@ const columnGap = 2
 // Move shifts the cursor, within the rows.
 func (t *Table) Move(by, rows int) { t.Cursor = min(max(t.Cursor+by, 0), max(rows-1, 0)) }
 
+// SortBy sorts by a column, the second time from its end, the third not at all.
+func (t *Table) SortBy(column string) {
+	switch {
+	case t.Sort != column:
+		t.Sort, t.Desc = column, false
+	case !t.Desc:
+		t.Desc = true
+	default:
+		t.Sort, t.Desc = "", false
+	}
+}
+
 // Page is how many rows a page has.
 func (t *Table) Page() int { return max(1, t.page-1) }
 
