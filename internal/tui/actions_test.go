@@ -217,3 +217,24 @@ func TestCurvesOfASweep(t *testing.T) {
 		s.shows("seed 7")
 	})
 }
+
+// What d tells of a key of the queue, of a sweep and of a study.
+func TestKeysAndGroupsAreDescribed(t *testing.T) {
+	for name, c := range map[string]struct {
+		keys []string
+		said []string
+	}{
+		"key":        {[]string{"2", "down", "d"}, []string{"1 run at a time", "2 waiting", "5b90cc12 finetune-7b, 0c11d400", "cuda:1 is busy with 7aa01e00", "cdui queue"}},
+		"run of one": {[]string{"2", "enter", "down", "d"}, []string{"resnet epoch sweep #3", "submitted"}},
+		"sweep":      {sweepKeys("d"), []string{"grid", "maximize val_accuracy", "1 queued, 1 running", "val_accuracy 0.9313 (#2)", "cdui sweep show 51ee9000"}},
+		"study":      {sweepKeys("down", "d"), []string{"0.9125 ± 0.0125, n 2", "cdui study show 57d40000"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScreen(t, 120, 30, small())
+				s.press(c.keys...)
+				s.shows(c.said...)
+			})
+		})
+	}
+}

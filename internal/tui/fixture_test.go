@@ -187,11 +187,14 @@ func (s *source) Events(_ context.Context, id string, cursor int64, _ time.Durat
 	return page, s.err
 }
 
-func (s *source) Metrics(_ context.Context, id, _ string) (api.Metrics, error) {
+func (s *source) Metrics(_ context.Context, id, name string) (api.Metrics, error) {
 	var m api.Metrics
 	steps, best := 60, 1.0
 	if n := strings.IndexByte("012345", id[7]); strings.HasPrefix(id, "abc0000") && n >= 0 { // variants of a sweep
 		steps, best = []int{60, 60, 60, 60, 24, 33}[n], []float64{0.93, 1, 1, 1, 0.4, 0.7}[n]
+	}
+	if id == idSweep && name != "" {
+		steps, best = 41, 0.985
 	}
 	for i := range steps {
 		step := json.RawMessage(fmt.Sprint(i))

@@ -56,6 +56,8 @@ var chinese = map[string]string{
 	"Nobody has changed anything yet.": "還沒有人更動過任何東西。", "In a shell the same log is": "在殼層可用", "when": "時間", "from": "來自", "did": "操作", "object": "對象", "detail": "說明",
 	"open its run": "開啟其執行", "screens": "畫面", "sort by user": "依使用者排序", "sort by address": "依位址排序", "sort by what was done": "依操作排序", "sort by object": "依對象排序", "sort by number": "依序號排序", "sort by state": "依狀態排序",
 
+	"key": "佇列", "takes": "容量", "1 run at a time": "一次 1 個執行", "%d runs at a time": "一次 %d 個執行", "method": "方法", "objective": "目標", "best": "最佳",
+
 	// Files of a run.
 	"Files": "檔案", "look into it": "查看內容", "copy path": "複製路徑", "path": "路徑", "kind": "種類", "size": "大小", "node": "節點", "meta": "附註", "made": "產生", "It lies on %s.": "它在 %s 上。", "It is no text.": "不是文字檔。",
 	"the first %s": "前 %s", "the control plane's machine": "控制端的機器",

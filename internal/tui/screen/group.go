@@ -188,6 +188,37 @@ func rerunGroup(w *ui.World, g group) tea.Cmd {
 	})
 }
 
+// describeGroup shows what is known of a group.
+func describeGroup(w *ui.World, g group) tea.Cmd {
+	l := w.Lang
+	list := []fact{{l.T("id"), g.id()}, {l.T("name"), g.name()}, {l.T("state"), l.T(g.state())}, {l.T("runs"), g.counts(w)}}
+	add := func(name, value string) {
+		if value != "" && value != text.Dash {
+			list = append(list, fact{l.T(name), value})
+		}
+	}
+	switch {
+	case g.sweep != nil:
+		add("method", g.sweep.Method)
+		add("best", g.best(w))
+		add("objective", l.T(g.sweep.Objective.Direction)+" "+g.sweep.Objective.Metric)
+		for _, note := range []*string{g.sweep.ObjectiveWarning, g.sweep.Error} {
+			if note != nil {
+				add("note", *note)
+			}
+		}
+	default:
+		add("times", strconv.Itoa(g.study.Repetitions))
+		for _, m := range g.study.Metrics {
+			list = append(list, fact{m.Name, phrase.Spread(w.Theme.Style, m) + ", n " + strconv.Itoa(m.N)})
+		}
+	}
+	add("user", g.user())
+	add("submitted", g.created().Local().Format(time.DateTime)+"  "+l.F("%s ago", text.Age(w.Now().Sub(g.created()))))
+	add("command", g.command(w, "show"))
+	return w.Shell.Ask(dialog.NewReader(w, l.T(g.kind())+" "+run.Short(g.id()), func(width int) []string { return factLines(w, list, width) }))
+}
+
 // groupHead is a group in one line.
 func groupHead(w *ui.World, g group, width int) string {
 	th := w.Theme

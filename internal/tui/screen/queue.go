@@ -9,6 +9,7 @@ import (
 	"cdui/internal/api"
 	"cdui/internal/cli/text"
 	"cdui/internal/run"
+	"cdui/internal/tui/dialog"
 	"cdui/internal/tui/keymap"
 	"cdui/internal/tui/theme"
 	"cdui/internal/tui/ui"
@@ -55,7 +56,7 @@ func (*Queue) Close() {}
 // Keys implements ui.Screen.
 func (*Queue) Keys() []keymap.Group {
 	return []keymap.Group{
-		{Title: "Queue", Bindings: []keymap.Binding{keymap.Open, keymap.Logs, keymap.Cancel, keymap.Hold, keymap.QueueOn, keymap.Yank}},
+		{Title: "Queue", Bindings: []keymap.Binding{keymap.Open, keymap.Logs, keymap.Cancel, keymap.Hold, keymap.QueueOn, keymap.Describe, keymap.Yank}},
 		keymap.Moving(), keymap.General(),
 	}
 }
@@ -193,11 +194,18 @@ func (s *Queue) key(k string) tea.Cmd {
 	if keymap.Hold.Is(k) && s.rows[s.table.Cursor].entry == nil {
 		return holdKey(s.w, s.rows[s.table.Cursor].key)
 	}
+	if r := s.rows[s.table.Cursor]; keymap.Describe.Is(k) && r.entry == nil {
+		return s.describe(r.key)
+	} else if keymap.Yank.Is(k) && r.entry == nil {
+		return ui.Send(ui.Copy{Text: r.key.Key})
+	}
 	list := s.chosen()
 	if len(list) == 0 {
 		return nil
 	}
 	switch {
+	case keymap.Describe.Is(k):
+		return s.w.Shell.Open(list[0].ID, "facts")
 	case keymap.Logs.Is(k):
 		return s.w.Shell.Open(list[0].ID, "console")
 	case keymap.Hold.Is(k):
@@ -213,6 +221,33 @@ func (s *Queue) key(k string) tea.Cmd {
 		return ui.Send(ui.Copy{Text: list[0].ID})
 	}
 	return nil
+}
+
+// describe shows all that is known of a key.
+func (s *Queue) describe(k api.LiveKey) tea.Cmd {
+	w, l := s.w, s.w.Lang
+	list := []fact{{l.T("key"), k.Key}, {l.T("takes"), l.N(k.Cap, "1 run at a time", "%d runs at a time", counted(k.Cap)...)}}
+	if k.Held != nil {
+		list = append(list, fact{l.T("held"), l.Reason(*k.Held)})
+	}
+	names := func(entries []api.QueueEntry) string {
+		var out []string
+		for _, e := range entries {
+			out = append(out, strings.TrimSpace(run.Short(e.RunID)+" "+widget.Plain(e.Name)))
+		}
+		return strings.Join(out, ", ")
+	}
+	if len(k.Running) > 0 {
+		list = append(list, fact{l.T("running"), names(k.Running)})
+	}
+	if n := k.WaitingTotal; n > 0 {
+		list = append(list, fact{l.F("%d waiting", n), names(k.Waiting)})
+	}
+	if len(k.Waiting) > 0 && k.Waiting[0].Reason != nil {
+		list = append(list, fact{l.T("why"), l.Reason(*k.Waiting[0].Reason)})
+	}
+	list = append(list, fact{l.T("command"), w.Command("queue")})
+	return w.Shell.Ask(dialog.NewReader(w, widget.Plain(k.Key), func(width int) []string { return factLines(w, list, width) }))
 }
 
 // View implements ui.Screen.
@@ -279,7 +314,7 @@ func (s *Queue) Cells(i int) []widget.Cell {
 	}
 	limit := widget.Cell{Text: fmt.Sprintf("%d/%d", len(k.Running), k.Cap), Role: theme.Dim}
 	if k.Held != nil {
-		limit = widget.Cell{Text: s.w.Theme.Glyph("‖ ", "= ") + s.w.Lang.T("held"), Role: theme.Warn}
+		limit = widget.Cell{Spans: []widget.Span{{Text: s.w.Theme.Glyph("‖ ", "= "), Role: theme.Warn}, {Text: s.w.Lang.T("held")}}}
 	}
 	fold := s.w.Theme.Glyph("▸ ", "+ ")
 	if s.open[k.Key] {

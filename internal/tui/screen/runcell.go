@@ -118,7 +118,7 @@ func progressCell(w *ui.World, r api.Run, width int) widget.Cell {
 			spans = append(spans, widget.Span{Text: l.F("running %s", text.Age(phrase.Took(r.Row, now))), Role: theme.Dim})
 		}
 		if r.Status == run.Disconnected {
-			spans = append(spans, widget.Span{Text: " " + lost(w, r), Role: theme.Warn})
+			spans = append(spans, widget.Span{Text: " " + lost(w, r), Role: theme.Dim})
 		}
 		return widget.Cell{Spans: spans}
 	case r.Status == run.Succeeded:

@@ -65,7 +65,7 @@ func (s *Sweeps) Close() { s.fresh.cancel() }
 // Keys implements ui.Screen.
 func (s *Sweeps) Keys() []keymap.Group {
 	return []keymap.Group{
-		{Title: "Sweeps", Bindings: []keymap.Binding{keymap.Open, keymap.Cancel, keymap.NewSweep, keymap.NewStudy, keymap.Rerun, keymap.YankCommand}},
+		{Title: "Sweeps", Bindings: []keymap.Binding{keymap.Open, keymap.Cancel, keymap.NewSweep, keymap.NewStudy, keymap.Rerun, keymap.Describe, keymap.YankCommand}},
 		s.sortKeys(), keymap.Moving(), keymap.General(),
 	}
 }
@@ -175,6 +175,8 @@ func (s *Sweeps) key(k string) tea.Cmd {
 		return nil
 	case keymap.Open.Is(k):
 		return s.open()
+	case keymap.Describe.Is(k):
+		return describeGroup(s.w, g)
 	}
 	return groupKey(s.w, g, k)
 }

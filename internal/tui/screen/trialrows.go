@@ -183,8 +183,12 @@ func (s *trials) sweepColumns(w int) []widget.Column {
 	if w >= 100 {
 		status.Grow = 2
 	}
+	objective := 9
+	if w >= 110 {
+		objective = min(max(text.Cells(s.sweep.Objective.Metric), objective), 14)
+	}
 	return append(columns,
-		widget.Column{Title: widget.Plain(s.sweep.Objective.Metric), Width: 9, Right: true},
+		widget.Column{Title: widget.Plain(s.sweep.Objective.Metric), Width: objective, Right: true},
 		widget.Column{ID: "where", Title: l.T("WHERE"), Width: 12, Grow: 1, Drop: 2},
 		widget.Column{Title: l.T("RUN"), Width: 8, Drop: 5},
 		status,

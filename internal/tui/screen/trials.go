@@ -281,12 +281,14 @@ func (s *trials) View(w, h int) []string {
 func (s *trials) summary(w, most int) []string {
 	th := s.w.Theme
 	var out []string
-	add := func(words string, role theme.Role) {
-		if words != "" && len(out) < most {
-			out = append(out, widget.Fit("   "+th.Paint(role, widget.Plain(words)), w, th.Style))
+	put := func(lead, words string) {
+		if len(out) < most {
+			out = append(out, widget.Fit(lead+th.Paint(theme.Dim, widget.Plain(words)), w, th.Style))
 		}
 	}
-	add(s.group.counts(s.w)+s.about(), theme.Dim)
+	if words := s.group.counts(s.w) + s.about(); words != "" {
+		put("   ", words)
+	}
 	if y := s.study; y != nil {
 		for _, line := range metricLines(s.w, y, w-3) {
 			if len(out) < most {
@@ -297,7 +299,7 @@ func (s *trials) summary(w, most int) []string {
 	if g := s.group.sweep; g != nil {
 		for _, note := range []*string{g.ObjectiveWarning, g.Error} {
 			if note != nil {
-				add(*note, theme.Warn)
+				put(" "+th.Paint(theme.Warn, th.Glyph("⚠", "!"))+" ", *note)
 			}
 		}
 	}

@@ -75,7 +75,7 @@ func (s *Workers) machineLines(worker *api.Worker, w int, on bool) []string {
 			paint(theme.Dim, l.T("control plane")+"  v"+widget.Plain(here.Server.Version))
 		out := []string{fill(line)}
 		for _, p := range here.Problems {
-			out = append(out, "    "+th.Paint(theme.Warn, th.Glyph("⚠ ", "! ")+widget.Plain(p.Text)))
+			out = append(out, "    "+th.Paint(theme.Warn, th.Glyph("⚠ ", "! "))+widget.Plain(p.Text))
 		}
 		return out
 	}
@@ -244,7 +244,7 @@ func (s *Workers) cardLines(d api.WorkerDevice, sh shape, w int, on bool) []stri
 	}
 	out := []string{widget.Fit(b.String(), w, th.Style)}
 	closed := func(words string) {
-		out = append(out, "      "+th.Paint(theme.Warn, th.Glyph("‖ ", "= ")+words))
+		out = append(out, "      "+th.Paint(theme.Warn, th.Glyph("‖ ", "= "))+words)
 	}
 	switch c := d.Cordon; {
 	case c != nil && c.Code == run.ReasonCardInUse:
@@ -256,7 +256,7 @@ func (s *Workers) cardLines(d api.WorkerDevice, sh shape, w int, on bool) []stri
 	case c != nil && d.Health.OK():
 		closed(widget.Plain(c.Text))
 	case !d.Health.OK():
-		out = append(out, "      "+th.Paint(theme.Bad, th.Glyph("✗ ", "x ")+widget.Plain(d.Health.Text)))
+		out = append(out, "      "+th.Paint(theme.Bad, th.Glyph("✗ ", "x "))+widget.Plain(d.Health.Text))
 	}
 	return out
 }
