@@ -34,6 +34,8 @@ type EnrollmentRequest struct {
 // EnrollmentReply holds a one-time token; it is shown this once. Command starts
 // the agent on the other machine.
 type EnrollmentReply struct {
+	// Name is the worker's, for the log of actions.
+	Name      string    `json:"-"`
 	Token     string    `json:"token"`
 	Command   string    `json:"command"`
 	ExpiresAt time.Time `json:"expires_at"`

@@ -133,8 +133,14 @@ for epoch in range(2000):
     time.sleep(0.2)
 `
 
-// Proves T-01, T-02, T-03 and T-06 on the real thing: a tour by keys alone, in 80 by
-// 24, of a control plane with an agent that trains.
+const tuiTry = `import sys, cdui
+lr = float(sys.argv[sys.argv.index("--lr") + 1]) if "--lr" in sys.argv else 1
+for step in range(50):
+    cdui.log({"loss": lr / (step + 1)}, step=step)
+`
+
+// Proves T-01, T-02, T-03, T-06 and M-02 on the real thing: a tour by keys alone,
+// in 80 by 24, of a control plane with two agents that train.
 func TestATourOfTheScreenByKeys(t *testing.T) {
 	needTorch(t)
 	p := newPlane(t)
@@ -143,92 +149,35 @@ func TestATourOfTheScreenByKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.file("work/train.py", tuiTraining)
+	p.file("work/try.py", tuiTry)
+	p.file("work/tries.yaml", "script: try.py\nparams:\n  - {arg: --lr, values: [1, 2]}\nobjective: {metric: loss, direction: minimize}\n")
 	x := newPane(t, p, work)
 	x.shows("● live", "No runs yet.")
 
-	// A worker is added, and its agent started with what the dialog says.
-	x.keys("Tab", "Tab", "a")
-	x.write("box1")
-	x.shows("cdui workers add box1")
-	x.keys("Enter")
-	x.shows("--token")
-	agent := startAgent(t, p, tokenOn(x.text()))
-	x.keys("Escape")
-	x.shows("box1  online")
-
-	// A training is submitted to it.
-	x.keys("Tab", "Tab", "n")
-	x.write("train.py")
-	x.keys("Down", "Right")
-	x.shows("(•) box1", "start at once", "cdui run --worker box1 --devices cpu train.py")
-	x.keys("Enter")
-	x.shows("queued as", "train.py", "box1/cpu")
-
-	// Filter: one passes, then all but that one.
-	other := p.run("--name", "another one", "--", "sleep", "1000")
-	x.shows("another one")
-	x.keys("/")
-	x.write("TRAIN")
-	x.hides("another one")
-	x.keys("Enter", "/", "Home")
-	x.write("!")
-	x.keys("Enter")
-	x.shows("another one", "1 of 2 runs")
-	x.hides("train.py")
-	x.keys("Escape")
-	x.shows("2 of 2 runs")
-
-	// Open it, look at its chart, follow its output.
-	x.keys("/")
-	x.write("train")
-	x.keys("Enter", "Enter")
-	x.shows("running on box1/cpu", "1 overview", "train_loss")
-	x.keys("2")
-	x.until("a chart", func(s string) bool {
-		return strings.Contains(s, "val_accuracy") && strings.IndexFunc(s, func(r rune) bool { return r > 0x2800 && r <= 0x28ff }) >= 0
-	})
+	// Two workers are added, and their agents started with what the dialog says.
 	x.keys("3")
-	x.shows("following", "訓練中 🚀")
-	epoch := regexp.MustCompile(`epoch (\d+) `)
-	first := epoch.FindString(x.text())
-	x.until("later output", func(s string) bool { return !strings.Contains(s, first) })
-	x.keys("Up", "Up")
-	x.shows("paused, f follows")
-	x.keys("f")
-	x.shows("following")
+	agents := map[string]*exec.Cmd{}
+	for n, name := range []string{"box1", "box2"} {
+		x.keys("a")
+		x.write(name)
+		x.shows("cdui workers add " + name)
+		x.keys("Enter")
+		x.shows("--token")
+		agents[name] = startAgent(t, p, n+1, name, tokenOn(x.text()))
+		x.keys("Escape")
+		x.hides("--token")
+	}
+	x.shows("box1  online", "box2  online", "cuda:1", "mem")
 
-	// Cancel shows the grace, then the end.
-	x.keys("c")
-	x.shows("asked to stop; it has", "cdui cancel")
-	x.until("its end", func(s string) bool {
-		return strings.Contains(s, "⊘ cancelled") || strings.Contains(s, "✓ succeeded")
-	})
-	x.keys("Escape", "Escape")
-	x.shows("2 of 2 runs")
-
-	// Drain and undrain.
-	x.keys("Tab", "Tab")
-	x.shows("box1  online")
-	x.keys("End", "D")
-	x.shows("box1  draining", "cdui workers drain box1")
-	x.keys("D")
-	x.shows("box1  online", "cdui workers undrain box1")
-
-	// A sweep is queued and followed to its end.
-	p.file("work/tries.yaml", "command: [echo, hello]\nparams:\n  - {arg: --lr, values: [1, 2]}\nobjective: {metric: loss, direction: minimize}\n")
-	x.keys("Tab")
-	x.shows("No sweeps and no studies yet.")
-	x.keys("S")
-	x.write("tries.yaml")
-	x.keys("Enter")
-	x.shows("queued as", "cdui sweep run tries.yaml")
-	x.shows("2/2", "finished")
-	x.keys("Enter")
-	x.shows("RANK", "2 succeeded", "no variant logged the metric")
-	x.keys("Escape")
+	tourOfRuns(t, p, x)
+	tourOfWorkers(p, x)
+	tourOfSweeps(x)
+	tourOfActions(p, x)
 
 	// The control plane goes away and comes back; what went meanwhile is gone.
-	x.keys("Tab")
+	other := p.run("--name", "another one", "--", "sleep", "1000")
+	x.keys("1")
+	x.shows("another one")
 	p.kill9()
 	x.shows("link lost", "trying again", "another one")
 	p.start()
@@ -238,7 +187,7 @@ func TestATourOfTheScreenByKeys(t *testing.T) {
 	p.ended(other)
 	p.cdui("runs", "rm", other)
 	x.hides("another one")
-	x.shows("train.py", "3 of 3 runs")
+	x.shows("train.py", "8 of 8 runs")
 
 	x.keys("q")
 	x.shows("left with 0")
@@ -249,7 +198,164 @@ func TestATourOfTheScreenByKeys(t *testing.T) {
 	x.terminate()
 	x.shows("left with 143")
 	x.hides("● live")
-	stopAgent(t, agent)
+	for _, agent := range agents {
+		stopAgent(t, agent)
+	}
+}
+
+// tourOfRuns submits, filters, opens, follows, looks at a chart, holds, and
+// cancels.
+func tourOfRuns(t *testing.T, p *plane, x *pane) {
+	// A training is submitted to one, and a copy of it to the other.
+	x.keys("1", "n")
+	x.write("train.py")
+	x.keys("Down", "Right")
+	x.shows("(•) box1", "start at once", "cdui run --worker box1 --devices cpu train.py")
+	x.keys("Enter")
+	x.shows("queued as", "train.py", "box1/cpu")
+	x.keys("s", "Right")
+	x.shows("(•) box2", "cdui runs rerun", "--worker box2 --devices cpu")
+	x.keys("Enter")
+	x.shows("queued as")
+	x.shows("box2/cpu", "2 running", "2 of 2 runs")
+
+	// Filter: one passes, then all but that one.
+	other := p.run("--name", "another one", "--hold", "--", "true")
+	x.shows("another one")
+	x.keys("/")
+	x.write("TRAIN")
+	x.hides("another one")
+	x.keys("Enter", "/", "Home")
+	x.write("!")
+	x.keys("Enter")
+	x.shows("another one", "1 of 3 runs")
+	x.hides("train.py")
+	x.keys("Escape")
+	x.shows("3 of 3 runs")
+
+	// What is held is released in the queue, and goes.
+	x.keys("2")
+	x.shows("WHY THE FIRST WAITS", "box1/cpu", "box2/cpu")
+	x.keys("/")
+	x.write("another")
+	x.keys("Enter", "h")
+	x.shows("‖ held", "cdui queue hold cpu")
+	x.keys("h")
+	x.shows("cdui queue release cpu")
+	x.hides("‖ held")
+	x.keys("Enter", "Down", "h")
+	x.shows("✓ cdui runs release "+other[:8], "1st", "cpu is busy with") // all three share the processors
+	x.keys("Escape")
+
+	// Open one, look at its chart, follow its output.
+	x.keys("1", "/")
+	x.write("train.*box1")
+	x.keys("Enter", "Enter")
+	x.shows("running on box1/cpu", "1 overview", "train_loss")
+	x.keys("2")
+	x.until("a chart", func(s string) bool { return strings.Contains(s, "val_accuracy") && drawn(s) })
+	x.keys("3")
+	x.shows("following", "訓練中 🚀")
+	epoch := regexp.MustCompile(`epoch (\d+) `)
+	first := epoch.FindString(x.text())
+	x.until("later output", func(s string) bool { return !strings.Contains(s, first) })
+	x.keys("Up", "Up")
+	x.shows("paused, f follows")
+	x.keys("f")
+	x.shows("following")
+	x.keys("6", "Enter")
+	x.shows("put out no files")
+	x.keys("5")
+	x.shows("A script has no nodes")
+
+	// Cancel shows the grace, then the end.
+	x.keys("c")
+	x.shows("asked to stop; it has", "cdui cancel")
+	x.until("its end", func(s string) bool {
+		return strings.Contains(s, "⊘ cancelled") || strings.Contains(s, "✓ succeeded")
+	})
+	x.keys("Escape", "Escape", "Escape")
+	x.shows("3 of 3 runs", "1 running · 0 waiting", "done in")
+
+	// The other one is marked and ends too.
+	x.keys("Home", "Space", "c")
+	x.shows("asked to stop; it has")
+	x.shows("0 running · 0 waiting")
+}
+
+// tourOfWorkers drains a machine, cordons and shares a card, and cordons no more.
+func tourOfWorkers(p *plane, x *pane) {
+	x.keys("3", "/")
+	x.write("box1")
+	x.keys("Enter", "Home", "D")
+	x.shows("box1  draining", "cdui workers drain box1")
+	x.keys("D")
+	x.shows("box1  online", "cdui workers undrain box1")
+	x.keys("Down", "Down", "x")
+	x.shows("Keep runs from box1/cuda:0")
+	x.write("fan is loud")
+	x.shows("cdui workers cordon box1 cuda:0 --reason 'fan is loud'")
+	x.keys("Enter")
+	x.shows("cordoned: fan is loud")
+	x.keys("x")
+	x.hides("cordoned: fan is loud")
+	x.keys("m")
+	x.shows("✓ box1/cuda:0 is shared by memory", "cdui workers share box1 cuda:0 on")
+	x.keys("s")
+	x.shows("(•) box1", "[x] cuda:0")
+	x.keys("Escape", "Escape")
+}
+
+// tourOfSweeps follows a sweep and a study to their ends, and looks at curves.
+func tourOfSweeps(x *pane) {
+	x.keys("4")
+	x.shows("No sweeps and no studies yet.")
+	x.keys("S")
+	x.write("tries.yaml")
+	x.keys("Enter")
+	x.shows("queued as", "cdui sweep run tries.yaml")
+	x.shows("2/2", "finished", "loss 0.02")
+	x.keys("Enter")
+	x.shows("RANK", "2 succeeded", "0.02", "0.04")
+	x.hides("step 0")
+	x.keys("v")
+	x.until("curves", func(s string) bool {
+		return strings.Contains(s, "#1") && strings.Contains(s, "step 0…49") && drawn(s)
+	})
+	x.keys("Down", "Space")
+	x.hides("lr=1")
+	x.keys("Escape", "Escape")
+	x.keys("T")
+	x.write("try.py")
+	x.keys("Down", "Down", "Down", "BSpace", "2")
+	x.shows("cdui study run -n 2 try.py")
+	x.keys("Enter")
+	x.shows("try.py", "± 0")
+	x.keys("Home", "Enter")
+	x.shows("OUTCOME", "2 scored")
+	x.keys("Escape")
+}
+
+// tourOfActions reads what all this has left in the log, which goes on by itself.
+func tourOfActions(p *plane, x *pane) {
+	x.keys(":")
+	x.write("actions")
+	x.keys("Enter")
+	x.shows("submit", "study", "undrain", "worker box1", "127.0.0.1")
+	p.cdui("workers", "drain", "box2")
+	x.shows("worker box2")
+	x.keys("/")
+	x.write("fan is loud")
+	x.keys("Enter", "Home")
+	x.shows("1 action", "device box1 cuda:0", "cordoned: fan is loud")
+	x.keys("d")
+	x.shows("An action", "cdui actions")
+	x.keys("Escape", "Escape")
+}
+
+// drawn tells whether a screen has braille.
+func drawn(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r > 0x2800 && r <= 0x28ff }) >= 0
 }
 
 // tokenOn finds the one-time token on a screen that has broken its line.
@@ -271,19 +377,21 @@ func tokenOn(screen string) string {
 	return m[1]
 }
 
-// startAgent starts an agent of this machine, with a folder of its own.
-func startAgent(t *testing.T, p *plane, token string) *exec.Cmd {
+// startAgent starts an agent of this machine, with a folder and two cards of its
+// own.
+func startAgent(t *testing.T, p *plane, n int, name, token string) *exec.Cmd {
 	t.Helper()
 	if token == "" {
 		t.Fatal("no token on the screen")
 	}
 	home := shortTemp(t)
-	args := []string{"agent", "start", "--control", "http://" + p.addr, "--name", "box1", "--token", token}
+	args := []string{"agent", "start", "--control", "http://" + p.addr, "--name", name, "--token", token}
 	if python != "" {
 		args = append(args, "--python", python)
 	}
 	cmd := exec.Command(binary, args...)
-	cmd.Env = append(p.environ(), "CDUI_HOME="+filepath.Join(home, "a"), "HOME="+home)
+	fakeCards(t, filepath.Join(home, "bin"), n)
+	cmd.Env = append(p.environ(), "CDUI_HOME="+filepath.Join(home, "a"), "HOME="+home, "PATH="+filepath.Join(home, "bin")+":"+os.Getenv("PATH"))
 	cmd.Dir = home
 	log := &safeBuffer{}
 	cmd.Stdout, cmd.Stderr = log, log

@@ -170,17 +170,7 @@ func (w *world) box(name string) *box {
 	for _, args := range [][]string{{"addr", "add", far + "/30", "dev", "line"}, {"link", "set", "line", "up"}, {"link", "set", "lo", "up"}, {"route", "add", hub, "via", near}} {
 		sh(w.t, "ip", append([]string{"-n", name}, args...)...)
 	}
-	if err := os.MkdirAll(filepath.Join(b.dir, "bin"), 0o755); err != nil {
-		w.t.Fatal(err)
-	}
-	cards := ""
-	for i := range 2 {
-		cards += fmt.Sprintf("%d, NVIDIA Fake, GPU-%08d-0000-4000-8000-%012d, 00000000:%02X:00.0, 8192, 8000, 1, 40, 50.0\n", i, n, i, 16*n+i)
-	}
-	fake := "#!/bin/sh\ncase \"$1\" in --query-gpu=*) cat <<'E'\n" + cards + "E\n;; esac\n"
-	if err := os.WriteFile(filepath.Join(b.dir, "bin", "nvidia-smi"), []byte(fake), 0o755); err != nil {
-		w.t.Fatal(err)
-	}
+	fakeCards(w.t, filepath.Join(b.dir, "bin"), n)
 	w.t.Cleanup(func() {
 		b.sweep()
 		if w.t.Failed() && b.log != nil {
@@ -188,6 +178,23 @@ func (w *world) box(name string) *box {
 		}
 	})
 	return b
+}
+
+// fakeCards puts a driver's program into a folder that tells of two cards, those
+// of machine n.
+func fakeCards(t testing.TB, dir string, n int) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cards := ""
+	for i := range 2 {
+		cards += fmt.Sprintf("%d, NVIDIA Fake, GPU-%08d-0000-4000-8000-%012d, 00000000:%02X:00.0, 8192, 8000, 1, 40, 50.0\n", i, n, i, 16*n+i)
+	}
+	fake := "#!/bin/sh\ncase \"$1\" in --query-gpu=*) cat <<'E'\n" + cards + "E\n;; esac\n"
+	if err := os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte(fake), 0o755); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (b *box) home() string { return filepath.Join(b.dir, "home") }

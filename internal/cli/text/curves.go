@@ -100,7 +100,8 @@ func (s Style) curve(p *Plot, at int, c Series, box [4]float64) {
 		}
 		f := min(max(fraction(points[x], box[0], box[1]), 0), 1) // a mean may be off by a rounding
 		y := height*g.dy - 1 - int(math.Round(f*float64(height*g.dy-1)))
-		if col, row := x/g.dx+1, y/g.dy; p.Owner[row][col] < 0 {
+		// A letter lies over the dots of others, never over another letter.
+		if col, row := x/g.dx+1, y/g.dy; p.Owner[row][col] < 0 || p.Cells[row][col] >= 0x2800 {
 			p.Owner[row][col], p.Cells[row][col] = at, letter
 		}
 		return

@@ -121,7 +121,7 @@ func changed(r *http.Request, reply any) (object, detail string) {
 	case api.DevicePolicy:
 		return v.Worker + " " + v.Device, policyText(v)
 	case api.EnrollmentReply:
-		return r.PathValue("id"), "valid until " + v.ExpiresAt.UTC().Format(time.RFC3339)
+		return v.Name, "valid until " + v.ExpiresAt.UTC().Format(time.RFC3339)
 	case api.EnrollReply:
 		return v.Name, ""
 	case api.TokenReply:
@@ -146,15 +146,15 @@ func existing(was bool, name string) string {
 }
 
 func policyText(p api.DevicePolicy) string {
-	text := fmt.Sprintf("cap %d", p.Cap)
+	var parts []string
+	if p.Cap > 0 {
+		parts = append(parts, fmt.Sprintf("cap %d", p.Cap))
+	}
 	if p.Shared {
-		text += ", shared"
+		parts = append(parts, "shared")
 	}
 	if p.Cordoned {
-		text += ", cordoned"
-		if p.Reason != "" {
-			text += ": " + p.Reason
-		}
+		parts = append(parts, strings.TrimSuffix("cordoned: "+p.Reason, ": "))
 	}
-	return text
+	return cmp.Or(strings.Join(parts, ", "), "as the settings say")
 }

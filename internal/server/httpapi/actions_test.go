@@ -76,7 +76,7 @@ func TestChangesAreInTheLogOfActions(t *testing.T) {
 	if !slices.Equal(said, want) {
 		t.Fatalf("the log says\n%s\nwant\n%s", strings.Join(said, "\n"), strings.Join(want, "\n"))
 	}
-	for i, object := range map[int]string{10: "ada", 9: id, 8: id, 7: id, 6: id} {
+	for i, object := range map[int]string{10: "ada", 9: id, 8: id, 7: id, 6: id, 4: "box"} {
 		if all[i].ID != object {
 			t.Errorf("%+v is of %q", all[i], object)
 		}

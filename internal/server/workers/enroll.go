@@ -75,7 +75,7 @@ func (r *Registry) shown(secret string, e store.Enrollment, name string) api.Enr
 	if r.cfg.Pin != "" {
 		command += " --pin " + r.cfg.Pin
 	}
-	return api.EnrollmentReply{Token: secret, ExpiresAt: e.ExpiresAt.Truncate(time.Second), Command: command}
+	return api.EnrollmentReply{Name: name, Token: secret, ExpiresAt: e.ExpiresAt.Truncate(time.Second), Command: command}
 }
 
 // quote makes one word of a shell of s.

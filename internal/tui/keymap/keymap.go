@@ -83,8 +83,8 @@ var (
 	YankCommand = bind("y", "y", "copy command", false)
 
 	AddWorker = bind("a", "a", "add worker", true)
-	Drain     = bind("D", "D", "drain or undrain", true)
-	Cordon    = bind("x", "x", "cordon or uncordon", true)
+	Drain     = bind("D", "D", "(un)drain", true)
+	Cordon    = bind("x", "x", "(un)cordon", true)
 	Share     = bind("m", "m", "share by memory or not", false)
 	Remove    = bind("ctrl+d", "ctrl-d", "remove", false)
 

@@ -28,7 +28,7 @@ var chinese = map[string]string{
 	"open": "開啟", "back": "返回", "filter": "篩選", "command": "指令", "quit": "離開", "to the shell": "回到殼層", "next screen": "下一個畫面", "screen before": "上一個畫面",
 	"mark": "標記", "logs": "輸出", "describe": "詳情", "copy id": "複製編號", "delete": "刪除", "queue on…": "排到…", "new run": "新的執行", "cancel": "取消", "hold or release": "暫緩或釋放",
 	"sort by run": "依編號排序", "sort by name": "依名稱排序", "sort by place": "依位置排序", "sort by progress": "依進度排序", "sort by loss": "依損失排序", "sort by age": "依時間排序",
-	"add worker": "新增工作機", "drain or undrain": "停止或恢復接收", "remove": "移除", "tabs": "分頁", "follow": "跟隨", "wrap lines": "自動換行", "tab before": "上一個分頁", "next tab": "下一個分頁",
+	"add worker": "新增工作機", "(un)drain": "停收／恢復", "remove": "移除", "tabs": "分頁", "follow": "跟隨", "wrap lines": "自動換行", "tab before": "上一個分頁", "next tab": "下一個分頁",
 
 	// Rows.
 	"graph": "圖", "%s left": "剩 %s", "running %s": "已執行 %s", "done in %s": "耗時 %s", "stopping": "停止中", "stopping, %d s left": "停止中，剩 %d 秒",
@@ -89,7 +89,7 @@ var chinese = map[string]string{
 	"1 waits there already": "已有 1 個在等候", "%d wait there already": "已有 %d 個在等候",
 
 	// Workers.
-	"cordon or uncordon": "隔離或解除", "share by memory or not": "依記憶體共用或否", "queue a run here": "排到這裡", "copy name": "複製名稱", "choose one of its devices first": "請先選擇其中一個裝置", "nothing runs there": "那裡沒有執行",
+	"(un)cordon": "隔離／解除", "shared": "共用", "by memory": "依記憶體", "share by memory or not": "依記憶體共用或否", "queue a run here": "排到這裡", "copy name": "複製名稱", "choose one of its devices first": "請先選擇其中一個裝置", "nothing runs there": "那裡沒有執行",
 	"%s takes no new runs; what runs there goes on": "%s 不接收新的執行；執行中的會繼續", "Keep runs from %s": "不讓執行使用 %s", "reason": "原因", "%s is shared by memory": "%s 依記憶體共用", "%s is not shared": "%s 不共用", "enter does it, esc leaves": "enter 確定，esc 離開",
 	"control plane": "控制端", "draining": "停止接收", "degraded": "功能不全", "another version: finishes its runs": "版本不同：只完成現有執行", "direct": "直連", "tunnel": "通道",
 	"no python": "沒有 Python", "no torch": "沒有 torch", "%d cores": "%d 核心", "up %s": "已連線 %s", "never seen": "從未連線", "last seen %s ago": "%s 前連線過",

@@ -165,7 +165,7 @@ func (s *Actions) Update(msg tea.Msg) tea.Cmd {
 	case tea.MouseWheelMsg:
 		s.move(wheel(msg))
 	case tea.MouseClickMsg:
-		if s.click(msg.X, msg.Y, s.width, 0) {
+		if s.click(msg.X, msg.Y, s.width, len(s.Detail(s.table.Cursor, s.width))) {
 			return s.open(s.rows[s.table.Cursor])
 		}
 	}
@@ -226,7 +226,7 @@ func (s *Actions) View(w, h int) []string {
 		{ID: "from", Title: l.T("FROM"), Width: 15, Drop: 2},
 		{ID: "verb", Title: l.T("DID"), Width: 8},
 		{ID: "object", Title: l.T("WHAT"), Width: 14, Grow: 3},
-		{Title: l.T("DETAIL"), Width: 10, Grow: 4, Drop: 1},
+		{ID: "detail", Title: l.T("DETAIL"), Width: 10, Grow: 4, Drop: 1},
 	}
 	if w < narrow {
 		for i, cells := range map[int]int{0: 8, 1: 6, 4: 9} {
@@ -253,16 +253,40 @@ func (s *Actions) nothing(width int) []string {
 	return dimmed(s.w, words, width)
 }
 
-// Detail implements widget.Rows.
-func (*Actions) Detail(int, int) []string { return nil }
+// Detail implements widget.Rows: what there was no room for.
+func (s *Actions) Detail(i, width int) []string {
+	if i >= len(s.rows) || width < 40 {
+		return nil
+	}
+	a := s.rows[i]
+	var words []string
+	if what := s.w.Lang.Deed(a.Kind) + " " + shortened(a.ID); text.Cells(widget.Plain(what)) > s.table.WidthOf("object", width) && width >= narrow {
+		words = append(words, what)
+	}
+	if text.Cells(widget.Plain(a.Detail)) > s.table.WidthOf("detail", width) {
+		words = append(words, a.Detail)
+	}
+	if len(words) == 0 {
+		return nil
+	}
+	var out []string
+	for _, line := range text.Wrap(widget.Plain(strings.Join(words, ": ")), width-6) {
+		out = append(out, "     "+s.w.Theme.Paint(theme.Dim, line))
+	}
+	return out[:min(len(out), 2)]
+}
+
+// shortened is an id as people are shown it; names stay as they are.
+func shortened(id string) string {
+	if run.ValidID(id) {
+		return run.Short(id)
+	}
+	return id
+}
 
 // Cells implements widget.Rows.
 func (s *Actions) Cells(i int) []widget.Cell {
 	a, l := s.rows[i], s.w.Lang
-	id := a.ID
-	if run.ValidID(id) {
-		id = run.Short(id)
-	}
 	kind := widget.Plain(l.Deed(a.Kind)) + " "
 	if s.width < narrow {
 		kind = ""
@@ -272,7 +296,7 @@ func (s *Actions) Cells(i int) []widget.Cell {
 		{Text: orDash(widget.Plain(a.User))},
 		{Text: widget.Plain(a.From), Role: theme.Dim},
 		{Text: widget.Plain(l.Deed(a.Verb))},
-		{Spans: []widget.Span{{Text: kind, Role: theme.Dim}, {Text: widget.Plain(id)}}},
+		{Spans: []widget.Span{{Text: kind, Role: theme.Dim}, {Text: widget.Plain(shortened(a.ID))}}},
 		{Text: widget.Plain(a.Detail), Role: theme.Dim},
 	}
 }

@@ -380,6 +380,9 @@ func (s *Workers) machineFacts(r workerRow) []fact {
 	}
 	if d := r.device; d != nil {
 		add("device", d.Device.Device+"  "+d.Name)
+		if d.Shared {
+			add("shared", l.T("by memory"))
+		}
 		if d.UUID != nil {
 			add("uuid", *d.UUID)
 		}
