@@ -142,6 +142,7 @@ for step in range(50):
 // Proves T-01, T-02, T-03, T-06 and M-02 on the real thing: a tour by keys alone,
 // in 80 by 24, of a control plane with two agents that train.
 func TestATourOfTheScreenByKeys(t *testing.T) {
+	t.Parallel() // it mostly waits
 	needTorch(t)
 	p := newPlane(t)
 	work := filepath.Join(filepath.Dir(p.dir), "work")
