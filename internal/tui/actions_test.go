@@ -238,3 +238,37 @@ func TestKeysAndGroupsAreDescribed(t *testing.T) {
 		})
 	}
 }
+
+// Proves T-01: a curve is read again when the feed has another value of its run,
+// and never for the sake of time that passes.
+func TestCurvesAreReadWhenTheFeedSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := clitest.Now()
+		s := newScreen(t, 120, 40, small(), func(c *tui.Config) {
+			c.Now = func() time.Time { return now }
+			c.Dial = func(context.Context, string, int64) (live.Conn, error) { return quiet{}, nil }
+		})
+		s.press(sweepKeys("enter")...)
+		pass := func(want string) {
+			t.Helper()
+			for range 6 {
+				now = now.Add(time.Second)
+				s.text()
+			}
+			if got := strings.Join(s.src.curves, " "); got != want {
+				t.Errorf("read the curves of %q, want %q", got, want)
+			}
+			s.src.curves = nil
+		}
+		pass("3f1c9ab2 abc00000 abc00001 abc00004 abc00005")
+		pass("")
+		r := small().Runs[6]
+		r.Final = raw("val_accuracy", "0.92")
+		s.send(tui.Fed(api.LiveFrame{Type: api.LiveDelta, Boot: "b", Runs: []api.LiveRun{r}}))
+		pass("3f1c9ab2")
+		s.press("v")
+		r.Final = raw("val_accuracy", "0.93")
+		s.send(tui.Fed(api.LiveFrame{Type: api.LiveDelta, Boot: "b", Runs: []api.LiveRun{r}}))
+		pass("") // nobody looks
+	})
+}

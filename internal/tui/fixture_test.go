@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -169,6 +170,8 @@ type source struct {
 	did    []string
 
 	actions []api.Action
+	// curves are the runs whose metric was read alone.
+	curves  []string
 	sweeps  []api.Sweep
 	studies []api.Study
 	reads   []string
@@ -192,6 +195,10 @@ func (s *source) Metrics(_ context.Context, id, name string) (api.Metrics, error
 	steps, best := 60, 1.0
 	if n := strings.IndexByte("012345", id[7]); strings.HasPrefix(id, "abc0000") && n >= 0 { // variants of a sweep
 		steps, best = []int{60, 60, 60, 60, 24, 33}[n], []float64{0.93, 1, 1, 1, 0.4, 0.7}[n]
+	}
+	if name != "" {
+		s.curves = append(s.curves, run.Short(id))
+		slices.Sort(s.curves)
 	}
 	if id == idSweep && name != "" {
 		steps, best = 41, 0.985

@@ -11,6 +11,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"cdui/internal/api"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 	"cdui/internal/run"
@@ -132,6 +133,10 @@ func (s *trials) readCurves() tea.Cmd {
 		m := curvesLoaded{of: s, runs: map[string]curve{}}
 		for id, told := range want {
 			got, err := source.Metrics(ctx, id, metric)
+			if api.CodeOf(err) == api.NotFound && err != nil {
+				m.runs[id] = curve{told: told} // it went meanwhile
+				continue
+			}
 			if err != nil {
 				m.err = err
 				continue
