@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cdui/internal/cli/env"
+	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
 	"cdui/internal/config"
 	"cdui/internal/fsinfo"
@@ -35,6 +36,8 @@ type Configuration struct {
 	File     string      `json:"file"`
 	Settings []explained `json:"settings"`
 	Unknown  []string    `json:"unknown"`
+	// Place is where commands go.
+	Place explainedPlace `json:"control_plane"`
 }
 
 // explained is one setting in `config explain --json`.
@@ -46,6 +49,27 @@ type explained struct {
 	Kind    string `json:"kind"`
 	Doc     string `json:"doc"`
 	Error   string `json:"error,omitempty"`
+}
+
+// explainedPlace is where commands go, in `config explain --json`.
+type explainedPlace struct {
+	URL     string `json:"url"`
+	Context string `json:"context"`
+	// Problem says why they go nowhere.
+	Problem string `json:"problem"`
+}
+
+func whither(e *env.Env) explainedPlace {
+	c := e.Client()
+	defer c.Close()
+	place, err := c.Where()
+	if err != nil {
+		return explainedPlace{Problem: err.Error()}
+	}
+	if place.Context == "" && place.Local != nil {
+		place.Context = config.Local
+	}
+	return explainedPlace{URL: place.URL, Context: place.Context}
 }
 
 func explainConfig(e *env.Env, asJSON bool) error {
@@ -71,8 +95,9 @@ func explainConfig(e *env.Env, asJSON bool) error {
 		}
 		list = append(list, x)
 	}
+	goal := whither(e)
 	if asJSON {
-		return e.JSON(Configuration{File: vs.File().Path, Settings: list, Unknown: append([]string{}, vs.File().Unknown...)})
+		return e.JSON(Configuration{File: vs.File().Path, Settings: list, Unknown: append([]string{}, vs.File().Unknown...), Place: goal})
 	}
 	t := &text.Table{Columns: []text.Column{
 		{Title: "SETTING", Flex: true, Min: 16},
@@ -89,6 +114,14 @@ func explainConfig(e *env.Env, asJSON bool) error {
 	}
 	if err := t.Write(e.Out, e.Style()); err != nil {
 		return err
+	}
+	switch {
+	case goal.Problem != "":
+		e.Say("%s", phrase.Clean(goal.Problem))
+	case goal.Context != "":
+		e.Say("commands go to %s, the context %s", goal.URL, phrase.Clean(goal.Context))
+	default:
+		e.Say("commands go to %s", goal.URL)
 	}
 	if folder.Note != "" {
 		e.Say("%s", folder.Note)

@@ -66,7 +66,7 @@ func report(w io.Writer, err error) {
 		return
 	}
 	if refused.Code == api.Unauthorized {
-		fmt.Fprintln(w, "  the token lies in the data folder of the control plane; hand it over in CDUI_TOKEN")
+		fmt.Fprintln(w, "  the token lies in the data folder of the control plane; hand it over in CDUI_TOKEN, or keep it in a context: cdui context add --help")
 	}
 	for _, f := range findings(refused) {
 		fmt.Fprintln(w, "  "+f)

@@ -9,6 +9,7 @@ import (
 
 	"cdui/internal/cli/actionscmd"
 	"cdui/internal/cli/agentcmd"
+	"cdui/internal/cli/contextcmd"
 	"cdui/internal/cli/demo"
 	"cdui/internal/cli/doctor"
 	"cdui/internal/cli/env"
@@ -69,6 +70,7 @@ cdui itself stops a training.`,
 	root.SetFlagErrorFunc(flagError)
 	f := root.PersistentFlags()
 	f.StringVar(&e.Flags.Server, "server", "", "control plane to talk to, such as http://lab:8000")
+	f.StringVar(&e.Flags.Context, "context", "", "context to use, by its name in the config file (see cdui context)")
 	f.StringVar(&e.Flags.Data, "data", "", "data folder (default $CDUI_HOME, else in $XDG_DATA_HOME)")
 	root.AddGroup(&cobra.Group{ID: groupRuns, Title: "Runs:"}, &cobra.Group{ID: groupGraphs, Title: "Graphs:"},
 		&cobra.Group{ID: groupServer, Title: "Control plane:"}, &cobra.Group{ID: groupWork, Title: "Workers:"},
@@ -91,7 +93,7 @@ cdui itself stops a training.`,
 	add(groupGraphs, graphcmd.NewValidate(e, graphDeps, nil), graphcmd.NewNodes(e, graphDeps), graphcmd.NewPresets(e, graphDeps))
 	add(groupServer, serverctl.NewStart(e, serverctl.Deps{Serve: serverctl.Serve}, nil), serverctl.NewStop(e, nil), serverctl.NewStatus(e),
 		doctor.New(e, doctor.Checks(e)), tokenscmd.New(e, tokenscmd.Deps{Client: newClient}),
-		actionscmd.New(e, actionscmd.Deps{Client: newClient}), hookscmd.New(e, hookscmd.Deps{Client: newClient}), newDB(e), newConfig(e))
+		actionscmd.New(e, actionscmd.Deps{Client: newClient}), hookscmd.New(e, hookscmd.Deps{Client: newClient}), contextcmd.New(e), newDB(e), newConfig(e))
 	add(groupWork, agentcmd.New(e, agentcmd.Real(), sshcmd.New(e, sshcmd.Deps{Client: newClient}, nil)), workerscmd.New(e, workerscmd.Deps{Client: newClient}))
 	add(groupMore, demo.New(e, demo.Deps{Serve: serverctl.Serve, Run: runDeps, Probe: pyruntime.Probe}, nil), newCompletion(e), newMan(e))
 	root.SetHelpCommandGroupID(groupMore)

@@ -100,25 +100,36 @@ func newTransport(place Place) (*http.Transport, error) {
 		IdleConnTimeout:       30 * time.Second,
 		ResponseHeaderTimeout: 100 * time.Second, // long polls wait 60 s at most
 	}
+	var err error
+	t.TLSClientConfig, err = trust(place)
+	return t, err
+}
+
+// trust is what a control plane must show to be taken for the one that is
+// meant; nil leaves that to the machine's authorities.
+func trust(place Place) (*tls.Config, error) {
+	if (place.Pin != "" || place.CAFile != "") && strings.HasPrefix(place.URL, "http:") {
+		return nil, fmt.Errorf("%s is not encrypted, so neither a pin nor a CA can be checked there: write https://", place.URL)
+	}
 	switch {
 	case place.Pin != "":
 		pin, err := tlspin.Parse(place.Pin)
 		if err != nil {
 			return nil, err
 		}
-		t.TLSClientConfig = pin.Config()
+		return pin.Config(), nil
 	case place.CAFile != "":
 		pem, err := os.ReadFile(place.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("read certificates of %s: %w", hostPort(place.URL), err)
+			return nil, fmt.Errorf("its CA file %s can't be read: %w", place.CAFile, cause(err))
 		}
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("no certificate in %s", place.CAFile)
+			return nil, fmt.Errorf("no certificate is in the CA file %s", place.CAFile)
 		}
-		t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+		return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
 	}
-	return t, nil
+	return nil, nil //nolint:nilnil // no configuration is the default one
 }
 
 // patient waits for an answer as long as the request's context does.
@@ -195,7 +206,7 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 			return nil, context.Cause(ctx)
 		}
 		c.forget(place)
-		return nil, &Unreachable{Text: unreachableText(place, err), Err: err}
+		return nil, unreachable(place, err)
 	}
 	if res.StatusCode/100 != 2 && !r.function {
 		defer res.Body.Close()
@@ -204,8 +215,17 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 	return res, nil
 }
 
+// unreachable says why a place gave no answer.
+func unreachable(place Place, err error) error {
+	var untrusted *tls.CertificateVerificationError
+	return &Unreachable{
+		Text: unreachableText(place, err), Err: err,
+		Untrusted: errors.Is(err, tlspin.ErrMismatch) || errors.As(err, &untrusted),
+	}
+}
+
 func unreachableText(place Place, err error) string {
-	at := hostPort(place.URL)
+	at, check := place.shown()
 	start := "is it running there?"
 	if place.Local != nil {
 		start = "start it with: cdui start"
@@ -214,24 +234,44 @@ func unreachableText(place Place, err error) string {
 	}
 	var dns *net.DNSError
 	var unknown x509.UnknownAuthorityError
+	var untrusted *tls.CertificateVerificationError
+	var plain tls.RecordHeaderError
 	var timeout net.Error
 	switch {
 	case errors.As(err, &dns):
-		return fmt.Sprintf("no machine is called %q, where the control plane should be: check --server", dns.Name)
+		return fmt.Sprintf("no machine is called %q, where the control plane should be: %s", dns.Name, check)
 	case errors.As(err, &unknown):
 		return fmt.Sprintf("the certificate of %s is signed by nobody known here: name its CA or its pin in the context, or its pin in CDUI_PIN", at)
 	case errors.Is(err, tlspin.ErrMismatch):
-		return fmt.Sprintf("what answers at %s is not the control plane that is pinned, or it has a new key: %v", at, err)
+		return fmt.Sprintf("what answers at %s is not the control plane that is pinned, or it has a new key: %v", at, inner(err))
+	case errors.As(err, &untrusted):
+		return fmt.Sprintf("the certificate of %s can't be trusted: %v", at, untrusted.Err)
+	case errors.As(err, &plain), strings.HasSuffix(err.Error(), "server gave HTTP response to HTTPS client"):
+		return fmt.Sprintf("what answers at %s speaks no TLS: write its URL with http://, or start it with --tls-self-signed", at)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Sprintf("no control plane answers at %s: %s", at, start)
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return fmt.Sprintf("the control plane at %s did not answer in time", at)
 	}
+	return fmt.Sprintf("the connection to the control plane at %s broke: %v", at, inner(err))
+}
+
+// inner is an error without the URL that was asked.
+func inner(err error) error {
 	var op *url.Error
 	if errors.As(err, &op) {
-		err = op.Err
+		return op.Err
 	}
-	return fmt.Sprintf("the connection to the control plane at %s broke: %v", at, err)
+	return err
+}
+
+// shown is a place as people know it, and what to look at when it is the wrong
+// one.
+func (p Place) shown() (at, check string) {
+	if p.Context != "" {
+		return fmt.Sprintf("%s (context %q)", hostPort(p.URL), p.Context), "check its URL with: cdui context ls"
+	}
+	return hostPort(p.URL), "check --server"
 }
 
 // replyError reads the error envelope. A reply without one comes from
@@ -242,7 +282,11 @@ func replyError(place Place, res *http.Response) error {
 	if json.Unmarshal(raw, &body) == nil && body.Error != nil && body.Error.Message != "" {
 		return body.Error
 	}
-	return &Unreachable{Text: fmt.Sprintf("what answers at %s is no control plane of cdui (HTTP %d): check --server", hostPort(place.URL), res.StatusCode)}
+	at, check := place.shown()
+	if res.StatusCode == http.StatusBadRequest && bytes.Contains(raw, []byte("HTTP request to an HTTPS server")) {
+		return &Unreachable{Text: fmt.Sprintf("what answers at %s speaks TLS: write its URL with https://", at)}
+	}
+	return &Unreachable{Text: fmt.Sprintf("what answers at %s is no control plane of cdui (HTTP %d): %s", at, res.StatusCode, check)}
 }
 
 // call sends a request and decodes its reply into out, nil to ignore it.

@@ -22,6 +22,8 @@ type Place struct {
 	// CAFile holds the certificates that an https URL is checked with, Pin the
 	// key in their place; both empty means the system's certificates.
 	CAFile, Pin string
+	// Context is the name of the context that led here, if one did.
+	Context string
 	// Local is the server.json that led here, nil for a place that was named.
 	Local *api.ServerInfo
 }
@@ -30,9 +32,10 @@ type Place struct {
 type Search struct {
 	// Server is an address that was given by flag, variable or file.
 	Server string
-	// Token goes to Server, when it is set; Pin is its key.
+	// Token goes to whoever was named, Pin is its key; both are used instead of
+	// those of the context.
 	Token, Pin string
-	// Context is the current context of the config file, nil without one.
+	// Context is the context in use, nil without one. Server comes before it.
 	Context *Context
 	// DataDir holds the local server.json and token.
 	DataDir string
@@ -63,18 +66,13 @@ func Discover(s Search) (Place, error) {
 		if info, err := LocalServer(s); err == nil && p.Pin == "" && at.Scheme == "https" && loopback(at.Hostname()) {
 			p.Pin = info.Pin
 		}
-		return p, nil
+		_, err = trust(p)
+		return p, err
 	}
 	if s.Context != nil {
-		at, err := normalise(s.Context.URL)
+		p, err := s.Context.place(s.Token, s.Pin)
 		if err != nil {
 			return Place{}, fmt.Errorf("context %q: %w", s.Context.Name, err)
-		}
-		p := Place{URL: at.String(), Token: s.Token, CAFile: s.Context.CAFile, Pin: s.Context.Pin}
-		if p.Token == "" && s.Context.TokenFile != "" {
-			if p.Token = readToken(s.Context.TokenFile); p.Token == "" {
-				return Place{}, fmt.Errorf("context %q: no token in %s", s.Context.Name, s.Context.TokenFile)
-			}
 		}
 		return p, nil
 	}
@@ -87,6 +85,60 @@ func Discover(s Search) (Place, error) {
 		return Place{}, fmt.Errorf("%s: %w", filepath.Join(s.DataDir, "server.json"), err)
 	}
 	return Place{URL: at.String(), Token: readToken(filepath.Join(s.DataDir, "token")), Pin: info.Pin, Local: info}, nil
+}
+
+// place is where a context leads; a token or a pin that was given otherwise
+// takes the place of its own.
+func (c Context) place(token, pin string) (Place, error) {
+	at, err := normalise(c.URL)
+	if err != nil {
+		return Place{}, err
+	}
+	p := Place{URL: at.String(), Token: token, CAFile: c.CAFile, Pin: c.Pin, Context: c.Name}
+	if pin != "" {
+		p.Pin, p.CAFile = pin, ""
+	}
+	if p.Token == "" && c.TokenFile != "" {
+		p.Token, err = tokenOf(c.TokenFile)
+	}
+	if err == nil {
+		_, err = trust(p)
+	}
+	return p, err
+}
+
+// Check says what is wrong with a context before anybody is asked: its URL, or
+// a file that it names.
+func (c Context) Check() error {
+	_, err := c.place("", "")
+	return err
+}
+
+// tokenOf reads a token file that must hold one.
+func tokenOf(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("its token file %s can't be read: %w", path, cause(err))
+	}
+	token := strings.TrimSpace(string(b))
+	if !IsToken(token) {
+		return "", fmt.Errorf("%s holds no token: one line of letters and digits is one", path)
+	}
+	return token, nil
+}
+
+// IsToken tells whether a text can be a token: one that a header can carry.
+func IsToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// cause is what the system said of a file, without the path again.
+func cause(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
 }
 
 // LocalServer reads server.json of a control plane that runs on this machine.
@@ -119,6 +171,15 @@ func readToken(path string) string {
 		return ""
 	}
 	return strings.TrimSpace(string(b))
+}
+
+// Address reads what people write for a control plane, and gives it in full.
+func Address(text string) (string, error) {
+	u, err := normalise(text)
+	if err != nil {
+		return "", err
+	}
+	return u.String(), nil
 }
 
 // normalise reads http://host:port, https://host or host:port.

@@ -7,7 +7,12 @@ type Unreachable struct {
 	Err  error
 	// Absent says that none was started here, or that it has ended.
 	Absent bool
+	// Untrusted says that somebody answers who isn't who was meant.
+	Untrusted bool
 }
+
+// Lasting tells that trying again won't help.
+func (e *Unreachable) Lasting() bool { return e.Untrusted }
 
 func (e *Unreachable) Error() string { return e.Text }
 

@@ -71,7 +71,7 @@ func (c *Client) Live(ctx context.Context, boot string, cursor int64) (*LiveConn
 		return nil, err
 	default:
 		c.forget(place)
-		return nil, &Unreachable{Text: unreachableText(place, err), Err: err}
+		return nil, unreachable(place, err)
 	}
 	conn.SetReadLimit(liveFrame)
 	l := &LiveConn{conn: conn, place: place, ctx: ctx}

@@ -15,7 +15,8 @@ import (
 // File is the config file, read.
 type File struct {
 	Path string
-	// Settings maps lower-case setting names to their text.
+	// Settings maps lower-case setting names to their text. That of the context
+	// is the key current_context.
 	Settings map[string]string
 	// Current names the context that commands use when nothing else is said.
 	Current  string
@@ -31,6 +32,16 @@ type Context struct {
 	CA        string `toml:"ca"`
 	Pin       string `toml:"pin"`
 }
+
+// Local is the context that is always there: the control plane of this machine
+// and data folder. One of the file that is called so is used in its place.
+const Local = "local"
+
+// The keys of the file that are about contexts.
+const (
+	currentKey  = "current_context"
+	contextsKey = "contexts"
+)
 
 // FilePath is where the config file lies.
 func FilePath(getenv func(string) string) string {
@@ -68,7 +79,9 @@ func ReadFile(path string) (File, error) {
 	}
 	for key, v := range all {
 		switch {
-		case key == "current_context" || key == "contexts":
+		case key == currentKey:
+			f.Settings[strings.ToLower(ContextName)] = f.Current
+		case key == contextsKey:
 		case known(key):
 			f.Settings[strings.ToLower(key)] = fmt.Sprint(v)
 		default:
@@ -80,7 +93,7 @@ func ReadFile(path string) (File, error) {
 }
 
 func known(key string) bool {
-	return slices.ContainsFunc(Settings(), func(s Setting) bool { return strings.EqualFold(s.Name, key) })
+	return slices.ContainsFunc(Settings(), func(s Setting) bool { return s.Name != ContextName && strings.EqualFold(s.Name, key) })
 }
 
 func home(getenv func(string) string) string {

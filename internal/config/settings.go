@@ -32,6 +32,7 @@ const (
 	Home             = "HOME"
 	Listen           = "LISTEN"
 	Server           = "SERVER"
+	ContextName      = "CONTEXT"
 	Token            = "TOKEN"
 	Pin              = "PIN"
 	TLSCert          = "TLS_CERT"
@@ -72,6 +73,7 @@ func Settings() []Setting {
 		{Name: Home, Kind: Path, Doc: "data folder; by default cdui under $XDG_DATA_HOME"},
 		{Name: Listen, Kind: Text, Default: "127.0.0.1:8000", Doc: "address that the control plane listens on"},
 		{Name: Server, Kind: Text, Doc: "control plane that commands talk to, such as http://lab:8000"},
+		{Name: ContextName, Kind: Text, Doc: "context of the config file that commands use, see cdui context; local is the control plane of this machine"},
 		{Name: Token, Kind: Secret, Doc: "token for that control plane, when it is not a local one"},
 		{Name: Pin, Kind: Text, Doc: "key of that control plane, sha256:..., in place of an authority's word"},
 		{Name: TLSCert, Kind: Path, Doc: "certificate that the control plane answers with; makes it speak TLS"},

@@ -156,8 +156,12 @@ func (m *model) named() []int {
 // standing is the sums of everything.
 func (m *model) standing() []string {
 	board, l := m.world.Board, m.world.Lang
+	var out []string
+	if m.cfg.Context != "" {
+		out = append(out, widget.Plain(m.cfg.Context)) // first, so that it is never left out for want of room
+	}
 	if !board.Whole() {
-		return []string{m.cfg.Place}
+		return append(out, m.cfg.Place)
 	}
 	cards, busy, online := 0, 0, 0
 	count := func(kind string, used int) {
@@ -182,7 +186,7 @@ func (m *model) standing() []string {
 		}
 	}
 	c := board.Counts()
-	out := []string{l.F("%d running", c.Running), l.F("%d waiting", c.Waiting)}
+	out = append(out, l.F("%d running", c.Running), l.F("%d waiting", c.Waiting))
 	if cards > 0 {
 		out = append(out, l.F("%d/%d cards busy", busy, cards))
 	}

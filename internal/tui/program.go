@@ -27,9 +27,10 @@ type Config struct {
 	Theme   string
 	Lang    string
 	Unicode bool
-	// Place is where the control plane is, for the head; Server is what
-	// --server needs to lead there, if anything.
-	Place, Server string
+	// Place is where the control plane is and Context what it is called, if it
+	// is, for the head; Flags are what a command needs to go there, such as
+	// --context lab.
+	Place, Context, Flags string
 	// Disk is this machine's, MachineID which one that is.
 	Disk      ui.Disk
 	MachineID string
@@ -88,7 +89,7 @@ func newModel(ctx context.Context, cfg Config) *model {
 	}
 	w := &ui.World{
 		Board: &live.Board{}, Theme: theme.New(name, cfg.Unicode, false), Lang: lang.New(cfg.Lang), Now: cfg.Now, Context: ctx,
-		Source: cfg.Source, Sweeps: cfg.Sweeps, Log: cfg.Log, Act: cfg.Act, Server: cfg.Server, Disk: cfg.Disk, MachineID: cfg.MachineID,
+		Source: cfg.Source, Sweeps: cfg.Sweeps, Log: cfg.Log, Act: cfg.Act, Flags: cfg.Flags, Disk: cfg.Disk, MachineID: cfg.MachineID,
 	}
 	m := &model{cfg: cfg, world: w, feed: live.New(cfg.Dial), themeName: name}
 	w.Shell = m

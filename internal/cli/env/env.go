@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"cdui/internal/cli/text"
-	"cdui/internal/client"
 	"cdui/internal/config"
 	"cdui/internal/fsinfo"
 )
@@ -45,14 +44,16 @@ type Env struct {
 
 // Flags are the flags that every command has.
 type Flags struct {
-	Server string
-	Data   string
+	Server  string
+	Context string
+	Data    string
 	// Listen and those for TLS belong to commands that start a control plane,
-	// Isolate and Warm to those that start an agent, too.
+	// Isolate, Warm and LogFormat to those that start an agent, too.
 	Listen          string
 	TLSCert, TLSKey string
 	TLSSelfSigned   bool
 	Isolate, Warm   string
+	LogFormat       string
 }
 
 // Getenv reads a variable of the environment.
@@ -108,9 +109,10 @@ func (e *Env) Settings() (config.Values, error) {
 		return config.Values{}, &Usage{Text: err.Error()}
 	}
 	flags := map[string]string{
-		config.Server: e.Flags.Server, config.Home: e.Flags.Data,
+		config.Server: e.Flags.Server, config.ContextName: e.Flags.Context, config.Home: e.Flags.Data,
 		config.Listen: e.Flags.Listen, config.Isolate: e.Flags.Isolate, config.Warm: e.Flags.Warm,
-		config.TLSCert: e.Abs(e.Flags.TLSCert), config.TLSKey: e.Abs(e.Flags.TLSKey),
+		config.LogFormat: e.Flags.LogFormat,
+		config.TLSCert:   e.Abs(e.Flags.TLSCert), config.TLSKey: e.Abs(e.Flags.TLSKey),
 	}
 	if e.Flags.TLSSelfSigned {
 		flags[config.TLSSelfSigned] = "yes"
@@ -129,48 +131,6 @@ func (e *Env) DataFolder() (config.Folder, error) {
 		return config.Folder{}, err
 	}
 	return config.DataFolder(vs, e.Getenv, e.UID, fsinfo.Network)
-}
-
-// Search says where to look for a control plane.
-func (e *Env) Search() (client.Search, error) {
-	vs, err := e.Settings()
-	if err != nil {
-		return client.Search{}, err
-	}
-	folder, err := config.DataFolder(vs, e.Getenv, e.UID, fsinfo.Network)
-	if err != nil {
-		return client.Search{}, err
-	}
-	s := client.Search{
-		Server: vs.Text(config.Server), Token: vs.Text(config.Token), Pin: vs.Text(config.Pin),
-		DataDir: folder.Path, MachineID: fsinfo.MachineID(), Alive: e.Alive,
-	}
-	file := vs.File()
-	if file.Current == "" || s.Server != "" || e.Flags.Data != "" {
-		return s, nil
-	}
-	c, ok := file.Contexts[file.Current]
-	if !ok {
-		return s, &Usage{Text: fmt.Sprintf("%s: the current context is %q, but no such context is there", file.Path, file.Current)}
-	}
-	s.Context = &client.Context{Name: file.Current, URL: c.URL, TokenFile: c.TokenFile, CAFile: c.CA, Pin: c.Pin}
-	return s, nil
-}
-
-// Client returns a client of the control plane that the flags, the environment
-// and the config file lead to.
-func (e *Env) Client() *client.Client {
-	return client.New(client.Config{UserAgent: e.UserAgent, Place: func() (client.Place, error) {
-		s, err := e.Search()
-		if err != nil {
-			return client.Place{}, err
-		}
-		place, err := client.Discover(s)
-		if err != nil {
-			return client.Place{}, AsUsage(err)
-		}
-		return place, nil
-	}})
 }
 
 // Logger makes the log of a process that goes on, on Err, which a background

@@ -16,6 +16,9 @@ type Usage struct {
 
 func (e *Usage) Error() string { return e.Text }
 
+// Lasting tells that trying again won't help.
+func (*Usage) Lasting() bool { return true }
+
 // Usagef makes a *Usage.
 func Usagef(format string, args ...any) error { return &Usage{Text: fmt.Sprintf(format, args...)} }
 
@@ -36,6 +39,9 @@ type Exit struct {
 
 func (e *Exit) Error() string { return e.Text }
 
+// Lasting tells that trying again won't help.
+func (*Exit) Lasting() bool { return true }
+
 // Failed is an Exit with code 1: the thing itself failed. Without text the
 // command has said it all already.
 func Failed(format string, args ...any) error {
@@ -43,6 +49,11 @@ func Failed(format string, args ...any) error {
 		return &Exit{Code: 1}
 	}
 	return &Exit{Code: 1, Text: fmt.Sprintf(format, args...)}
+}
+
+// NotFound is an Exit with code 4: what was named isn't there.
+func NotFound(format string, args ...any) error {
+	return &Exit{Code: 4, Text: fmt.Sprintf(format, args...)}
 }
 
 // Interrupted is the cause of a context that a signal ended.

@@ -14,6 +14,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/cli/env"
+	"cdui/internal/cli/phrase"
 	"cdui/internal/client"
 	"cdui/internal/config"
 	"cdui/internal/fsinfo"
@@ -133,6 +134,9 @@ func announce(e *env.Env, o *StartOptions, info api.ServerInfo, what string) err
 	e.Print("%s at %s (pid %d)", what, info.Address, info.PID)
 	if info.Pin != "" {
 		e.Print("its key is pinned by %s", info.Pin)
+	}
+	if s, err := e.Search(); err == nil && s.Context != nil {
+		e.Say("commands go to %s, the context %s, and not here: cdui context use local changes that", phrase.Clean(s.Context.URL), phrase.Clean(s.Context.Name))
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func Run(ctx context.Context, e *env.Env, d Deps, o *Options) error {
 			Runs: c, Workers: c, Queue: c, Sweeps: c, Submit: submitter(e, d.Run, c), SubmitSweep: sweeper(e, c), SubmitStudy: studier(e, c),
 		},
 		Theme: o.Theme, Lang: o.Lang, Unicode: e.Style().Unicode && !o.ASCII,
-		Place: short(place.URL), Server: e.Flags.Server, In: e.In, Out: e.Out, Environ: e.Environ, Now: e.Now,
+		Place: short(place.URL), Context: place.Context, Flags: leading(e), In: e.In, Out: e.Out, Environ: e.Environ, Now: e.Now,
 		Disk: disk{}, MachineID: fsinfo.MachineID(),
 	})
 }
@@ -141,6 +141,17 @@ func untilHangup(parent context.Context) (context.Context, func()) {
 		cancel(nil)
 		wait.Wait()
 	}
+}
+
+// leading are the flags that a command needs to go where this one went.
+func leading(e *env.Env) string {
+	switch {
+	case e.Flags.Context != "":
+		return "--context " + e.Flags.Context
+	case e.Flags.Server != "":
+		return "--server " + e.Flags.Server
+	}
+	return ""
 }
 
 func short(url string) string {

@@ -72,10 +72,21 @@ func (f *Feed) Next(ctx context.Context) (Update, error) {
 	return Update{Frame: &frame}, nil
 }
 
+// lasting is an error that may say of itself that trying again won't mend it:
+// that a certificate is another's, or that nobody was named rightly.
+type lasting interface {
+	error
+	Lasting() bool
+}
+
 // lost decides when to try again.
 func (f *Feed) lost(ctx context.Context, err error) (Update, error) {
 	if ctx.Err() != nil {
 		return Update{}, context.Cause(ctx)
+	}
+	var last lasting
+	if errors.As(err, &last) && last.Lasting() {
+		return Update{}, err
 	}
 	var refused *api.Error
 	if errors.As(err, &refused) && refused.Code != api.Unavailable && refused.Code != api.TooMany {

@@ -29,9 +29,9 @@ type World struct {
 	Sweeps  SweepSource
 	Log     ActionSource
 	Act     Actions
-	// Server is what --server needs to lead here, for the commands that are
-	// shown; empty where it needs none.
-	Server string
+	// Flags are what the commands that are shown need to lead here, such as
+	// --context lab; empty where they need none.
+	Flags string
 	// Disk is this machine's, MachineID which machine that is: files of a control
 	// plane on the same one can be looked into.
 	Disk      Disk
@@ -55,8 +55,8 @@ type Shell interface {
 
 // Command is a line of the command line that does what a key did.
 func (w *World) Command(words string) string {
-	if w.Server != "" {
-		return "cdui --server " + w.Server + " " + words
+	if w.Flags != "" {
+		return "cdui " + w.Flags + " " + words
 	}
 	return "cdui " + words
 }

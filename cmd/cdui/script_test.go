@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"cdui/internal/api"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"cdui": main})
+}
+
+// The scripts in testdata/script run this program as a person would: real
+// control planes, a home folder of its own.
+//
+// Proves S-04.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			home := filepath.Join(e.WorkDir, "home")
+			for name, value := range map[string]string{
+				"HOME": home, "XDG_RUNTIME_DIR": "", "LANG": "C.UTF-8", "TERM": "xterm", "CDUI_WARM": "-1",
+			} {
+				e.Setenv(name, value)
+			}
+			e.Defer(func() { stopAll(e.WorkDir) })
+			return os.Mkdir(home, 0o700)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"control": control, "exits": exits, "shows": shows, "mode": mode,
+		},
+	})
+}
+
+// stopAll ends the control planes that a script left.
+func stopAll(dir string) {
+	found, _ := filepath.Glob(filepath.Join(dir, "*", "server.json"))
+	for _, path := range found {
+		var info api.ServerInfo
+		if raw, err := os.ReadFile(path); err == nil && json.Unmarshal(raw, &info) == nil && info.PID > 1 {
+			_ = syscall.Kill(info.PID, syscall.SIGTERM)
+		}
+	}
+}
+
+// control NAME [FLAGS] starts a control plane whose data folder is NAME, and
+// sets NAME_url and NAME_pin.
+func control(ts *testscript.TestScript, _ bool, args []string) {
+	name := args[0]
+	// The folder of a name of its own may be too long for a socket's path.
+	start := append([]string{"start", "--json", "--listen", "127.0.0.1:0", "--data", ts.MkAbs(name)}, args[1:]...)
+	ts.Check(ts.Exec("cdui", start...))
+	var info api.ServerInfo
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &info))
+	ts.Setenv(name+"_url", info.Address)
+	ts.Setenv(name+"_pin", info.Pin)
+}
+
+// exits CODE COMMAND runs a command that must end with that exit code.
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	var exit *exec.ExitError
+	switch {
+	case err == nil && want == 0:
+	case errors.As(err, &exit) && exit.ExitCode() == want:
+	default:
+		ts.Fatalf("%v ended with %v, want %d; stderr: %s", args[1:], err, want, ts.ReadFile("stderr"))
+	}
+}
+
+// shows PATTERN COMMAND runs a command that goes on, on a terminal, until the
+// pattern is on it.
+func shows(ts *testscript.TestScript, _ bool, args []string) {
+	re := regexp.MustCompile(args[0])
+	path, err := exec.LookPath(args[1])
+	ts.Check(err)
+	cmd := exec.Command(path, args[2:]...)
+	cmd.Dir = ts.MkAbs(".")
+	for _, name := range []string{"HOME", "PATH", "LANG", "TERM", "CDUI_CONTEXT", "CDUI_SERVER"} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 100})
+	ts.Check(err)
+	defer tty.Close()
+	deadline := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+	defer deadline.Stop()
+	var seen bytes.Buffer
+	buf := make([]byte, 4096)
+	for !re.Match(seen.Bytes()) {
+		n, err := tty.Read(buf)
+		seen.Write(buf[:n])
+		if err != nil {
+			_ = cmd.Wait()
+			ts.Fatalf("%v ended without %q; it wrote %q", args[1:], args[0], seen.String())
+		}
+	}
+	_ = cmd.Process.Signal(os.Interrupt)
+	_, _ = io.Copy(io.Discard, tty) // a terminal that nobody reads holds the program up
+	_ = cmd.Wait()
+}
+
+// mode OCTAL PATH compares the mode of a file or folder.
+func mode(ts *testscript.TestScript, _ bool, args []string) {
+	st, err := os.Stat(ts.MkAbs(args[1]))
+	ts.Check(err)
+	if got := strconv.FormatUint(uint64(st.Mode().Perm()), 8); got != args[0] {
+		ts.Fatalf("%s has mode %s, want %s", args[1], got, args[0])
+	}
+}
