@@ -104,7 +104,7 @@ func Settings() []Setting {
 		{Name: Python, Kind: Path, Doc: "interpreter for runs that name none"},
 		{Name: Warm, Kind: Number, Default: "0", Min: -1, Doc: "warm spares that are always kept; 0 keeps them after runs that used torch, -1 never"},
 		{Name: Releases, Kind: Text, Default: version.Releases, Doc: "address below which releases lie, such as https://lab.example/cdui, for workers of another platform"},
-		{Name: LogFormat, Kind: Choice, Default: "text", Choices: []string{"text", "json"}, Doc: "format of the control plane's log"},
+		{Name: LogFormat, Kind: Choice, Default: "text", Choices: []string{"text", "json"}, Doc: "how control plane and agents write their log"},
 		{Name: LogLevel, Kind: Choice, Default: "info", Choices: []string{"debug", "info", "warn", "error"}, Doc: "least level that is logged"},
 	}
 }

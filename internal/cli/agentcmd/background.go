@@ -104,6 +104,7 @@ func (o *StartOptions) foreground(e *env.Env, dataDir string, token bool) []stri
 	add("--ca", o.CA)
 	add("--isolate", e.Flags.Isolate)
 	add("--warm", e.Flags.Warm)
+	add("--log-format", e.Flags.LogFormat)
 	if token {
 		args = append(args, "--token-stdin")
 	}

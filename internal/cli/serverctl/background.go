@@ -76,7 +76,7 @@ func spawn(ctx context.Context, e *env.Env, dataDir, logPath string) (api.Server
 		args = append(args, "--listen", e.Flags.Listen)
 	}
 	for _, f := range []struct{ flag, value string }{
-		{"--tls-cert", e.Abs(e.Flags.TLSCert)}, {"--tls-key", e.Abs(e.Flags.TLSKey)}, {"--isolate", e.Flags.Isolate}, {"--warm", e.Flags.Warm},
+		{"--tls-cert", e.Abs(e.Flags.TLSCert)}, {"--tls-key", e.Abs(e.Flags.TLSKey)}, {"--isolate", e.Flags.Isolate}, {"--warm", e.Flags.Warm}, {"--log-format", e.Flags.LogFormat},
 	} {
 		if f.value != "" {
 			args = append(args, f.flag, f.value)

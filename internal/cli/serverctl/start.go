@@ -63,6 +63,7 @@ the control plane makes for itself, whose pin it prints.`,
 	f.StringVar(&e.Flags.Isolate, "isolate", "", "how a run's processes are held together: auto, pidns, userns, keeper or none")
 	f.StringVar(&e.Flags.Warm, "warm", "", "warm spares that are always kept: started ahead of their runs with torch imported; 0 keeps them after runs that used torch, -1 never (default 0)")
 	env.JSONFlag(f, &o.JSON, "print address, pid and boot id as one JSON document", env.One(api.ServerInfo{}))
+	f.StringVar(&e.Flags.LogFormat, "log-format", "", "how the log is written: text or json (default text)")
 	return cmd
 }
 
@@ -77,6 +78,9 @@ func Start(ctx context.Context, e *env.Env, d Deps, o *StartOptions) error {
 	}
 	if v := vs.Get(config.Warm); v.Origin == "flag" && v.Err != nil {
 		return env.Usagef("--warm is %q: give how many spares to keep, 0 for those that runs turn out to want, or -1 for none", v.Text)
+	}
+	if v := vs.Get(config.LogFormat); v.Origin == "flag" && v.Err != nil {
+		return env.Usagef("--log-format is %q: use %s", v.Text, strings.Join(v.Choices, ", "))
 	}
 	if err := checkListen(vs.Text(config.Listen)); err != nil {
 		return err

@@ -1,4 +1,4 @@
-package main
+package e2e_test
 
 import (
 	"bytes"
@@ -20,14 +20,10 @@ import (
 	"cdui/internal/api"
 )
 
-func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"cdui": main})
-}
-
-// The scripts in testdata/script run this program as a person would: real
-// control planes, a home folder of its own.
+// TestScripts runs the program as a person would, by the scripts in
+// testdata/script: real control planes, a home folder of its own.
 //
-// Proves S-04.
+// Proves S-04, M-01.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -35,7 +31,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			home := filepath.Join(e.WorkDir, "home")
 			for name, value := range map[string]string{
-				"HOME": home, "XDG_RUNTIME_DIR": "", "LANG": "C.UTF-8", "TERM": "xterm", "CDUI_WARM": "-1",
+				"PATH": filepath.Dir(binary) + ":" + os.Getenv("PATH"), "HOME": home, "XDG_RUNTIME_DIR": "", "LANG": "C.UTF-8", "TERM": "xterm", "CDUI_WARM": "-1",
 			} {
 				e.Setenv(name, value)
 			}
@@ -43,7 +39,7 @@ func TestScripts(t *testing.T) {
 			return os.Mkdir(home, 0o700)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"control": control, "exits": exits, "shows": shows, "mode": mode,
+			"cdui": call, "control": control, "exits": exits, "shows": shows, "mode": mode,
 		},
 	})
 }
@@ -59,13 +55,19 @@ func stopAll(dir string) {
 	}
 }
 
+// call runs this program.
+func call(ts *testscript.TestScript, neg bool, args []string) {
+	if err := ts.Exec(binary, args...); (err != nil) != neg {
+		ts.Fatalf("cdui %v: %v", args, err)
+	}
+}
+
 // control NAME [FLAGS] starts a control plane whose data folder is NAME, and
 // sets NAME_url and NAME_pin.
 func control(ts *testscript.TestScript, _ bool, args []string) {
 	name := args[0]
-	// The folder of a name of its own may be too long for a socket's path.
 	start := append([]string{"start", "--json", "--listen", "127.0.0.1:0", "--data", ts.MkAbs(name)}, args[1:]...)
-	ts.Check(ts.Exec("cdui", start...))
+	ts.Check(ts.Exec(binary, start...))
 	var info api.ServerInfo
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &info))
 	ts.Setenv(name+"_url", info.Address)
@@ -90,9 +92,7 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 // pattern is on it.
 func shows(ts *testscript.TestScript, _ bool, args []string) {
 	re := regexp.MustCompile(args[0])
-	path, err := exec.LookPath(args[1])
-	ts.Check(err)
-	cmd := exec.Command(path, args[2:]...)
+	cmd := exec.Command(binary, args[2:]...)
 	cmd.Dir = ts.MkAbs(".")
 	for _, name := range []string{"HOME", "PATH", "LANG", "TERM", "CDUI_CONTEXT", "CDUI_SERVER"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
