@@ -15,6 +15,7 @@ import (
 	"cdui/internal/cli/env"
 	"cdui/internal/cli/graphcmd"
 	"cdui/internal/cli/hookscmd"
+	"cdui/internal/cli/offer"
 	"cdui/internal/cli/runcmd"
 	"cdui/internal/cli/runscmd"
 	"cdui/internal/cli/serverctl"
@@ -98,7 +99,34 @@ cdui itself stops a training.`,
 	add(groupMore, demo.New(e, demo.Deps{Serve: serverctl.Serve, Run: runDeps, Probe: pyruntime.Probe}, nil), newCompletion(e), newMan(e))
 	root.SetHelpCommandGroupID(groupMore)
 	root.CompletionOptions.DisableDefaultCmd = true
+	complete(root, offer.New(e))
 	return root
+}
+
+// complete gives commands and flags the completion that they don't have
+// themselves.
+func complete(root *cobra.Command, o *offer.Offers) {
+	o.Flags(root)
+	for path, f := range map[string]cobra.CompletionFunc{
+		"queue": o.Keys(), "queue hold": o.Keys(), "queue release": o.Keys(),
+		"runs rerun":  one(o.Runs()),
+		"hooks rm": o.Hooks(), "hooks test": one(o.Hooks()), "tokens rm": o.Tokens(),
+		"context use": one(o.Contexts()), "context rm": o.Contexts(),
+	} {
+		if cmd, _, err := root.Find(strings.Fields(path)); err == nil {
+			cmd.ValidArgsFunction = f
+		}
+	}
+}
+
+// one completes the first argument alone.
+func one(f cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return f(cmd, args, prefix)
+	}
 }
 
 // flagError makes a usage error of what the flag parser says, with what was

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -91,7 +92,9 @@ func (k types[T]) on(e *env.Env, d Deps, list *noun.List, cmd *cobra.Command) *c
 	list.Documents = []env.Document{env.One([]T{}), env.One(*new(T)).If("with a name")}
 	cmd.Args = env.Args(0, 1, "one "+k.what)
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		all, err := k.fetch(d.Client(), cmd.Context())
+		ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
+		defer cancel()
+		all, err := k.fetch(d.Client(), ctx)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

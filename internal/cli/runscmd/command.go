@@ -2,6 +2,7 @@ package runscmd
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,8 +48,12 @@ func complete(d Deps, statuses ...run.Status) func(*cobra.Command, []string, str
 		}
 		var out []cobra.Completion
 		for _, r := range list.Runs {
-			if short := run.Short(r.ID); len(prefix) <= len(short) && short[:len(prefix)] == prefix {
-				out = append(out, cobra.CompletionWithDesc(short, string(r.Status)+"  "+phrase.Title(r.Row)))
+			id := run.Short(r.ID)
+			if len(prefix) > len(id) {
+				id = r.ID // somebody pasted more of it
+			}
+			if strings.HasPrefix(id, prefix) {
+				out = append(out, cobra.CompletionWithDesc(id, string(r.Status)+"  "+phrase.Title(r.Row)))
 			}
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder

@@ -3,6 +3,7 @@ package workerscmd
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -72,7 +73,9 @@ func completeDevice(d Deps, extra int) func(*cobra.Command, []string, string) ([
 		case len(args) > 1:
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		w, err := d.Client().Worker(cmd.Context(), args[0])
+		ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
+		defer cancel()
+		w, err := d.Client().Worker(ctx, args[0])
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
