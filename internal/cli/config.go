@@ -53,7 +53,9 @@ type explained struct {
 
 // explainedPlace is where commands go, in `config explain --json`.
 type explainedPlace struct {
-	URL     string `json:"url"`
+	// URL is where the control plane is; empty where none was found.
+	URL string `json:"url"`
+	// Context is the context that led there, empty where none did.
 	Context string `json:"context"`
 	// Problem says why they go nowhere.
 	Problem string `json:"problem"`

@@ -310,6 +310,12 @@ func TestCommandsPrintWhatIsDocumented(t *testing.T) {
 		w.json(args)
 	}
 
+	for _, args := range []string{
+		"context add lab http://127.0.0.1:1", "context use lab", "context", "context ls", "context current", "context rm lab",
+	} {
+		w.json(args)
+	}
+
 	enroll := w.json("workers add box1")
 	w.say("agent start -d --name box1 --control " + w.address + " --token " + enroll["token"].(string))
 	w.json("agent start -d --name box1")

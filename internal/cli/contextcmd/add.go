@@ -57,7 +57,7 @@ that authority's certificate.`,
 	f.StringVar(&o.CA, "ca", "", "file with the certificates that the control plane's is checked with")
 	f.BoolVar(&o.Use, "use", false, "make it the current one")
 	f.BoolVar(&o.Replace, "replace", false, "take the place of the context that is called so")
-	f.BoolVar(&o.JSON, "json", false, "print it as one JSON document")
+	env.JSONFlag(f, &o.JSON, "print it as one JSON document", env.One(Row{}))
 	return cmd
 }
 

@@ -23,21 +23,35 @@ import (
 
 // Row is a context in `context ls --json`; what it hasn't is empty.
 type Row struct {
-	Name      string `json:"name"`
-	URL       string `json:"url"`
+	// Name is what the context is called.
+	Name string `json:"name"`
+	// URL is where the control plane is; empty for local where none runs.
+	URL string `json:"url"`
+	// TokenFile is the file that holds the token.
 	TokenFile string `json:"token_file"`
-	CA        string `json:"ca"`
-	Pin       string `json:"pin"`
+	// CA is a file with the certificates that the control plane's is checked with.
+	CA string `json:"ca"`
+	// Pin is the key of the control plane.
+	Pin string `json:"pin"`
 	// Current tells whether commands use it, as things stand.
 	Current bool `json:"current"`
 	// Problem says what keeps it from being used.
 	Problem string `json:"problem"`
 }
 
+// List is what `context ls --json` prints. Server is the address that commands
+// use in place of a context, if there is one.
+type List struct {
+	// Contexts are all there are, local included.
+	Contexts []Row `json:"contexts"`
+	// Server is the address that comes before every context, else empty.
+	Server string `json:"server"`
+}
+
 type listOptions struct{ json, quiet bool }
 
 func (o *listOptions) flags(f *pflag.FlagSet) {
-	f.BoolVar(&o.json, "json", false, "print one JSON document")
+	env.JSONFlag(f, &o.json, "print one JSON document", env.One(List{}))
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print names alone")
 }
 
@@ -119,7 +133,7 @@ func list(e *env.Env, o *listOptions) error {
 	}
 	switch {
 	case o.json:
-		return e.JSON(map[string]any{"contexts": rows, "server": in.Server})
+		return e.JSON(List{Contexts: rows, Server: in.Server})
 	case o.quiet:
 		for _, r := range rows {
 			e.Print("%s", r.Name)
@@ -198,7 +212,7 @@ name an address, no context is used, and the exit code is 4.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as one JSON document")
+	env.JSONFlag(cmd.Flags(), &asJSON, "print it as one JSON document", env.One(Row{}))
 	return cmd
 }
 
@@ -222,7 +236,7 @@ func newUse(e *env.Env) *cobra.Command {
 			return used(e, args[0], asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as one JSON document")
+	env.JSONFlag(cmd.Flags(), &asJSON, "print it as one JSON document", env.One(Row{}))
 	return cmd
 }
 
@@ -285,12 +299,12 @@ context; a file that --token-file named stays.`,
 				}
 			}
 			if asJSON {
-				return e.JSON(map[string]any{"removed": args})
+				return e.JSON(env.Removed{Removed: args})
 			}
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what was removed as one JSON document")
+	env.JSONFlag(cmd.Flags(), &asJSON, "print what was removed as one JSON document", env.One(env.Removed{}))
 	return cmd
 }
 
