@@ -109,8 +109,8 @@ func complete(root *cobra.Command, o *offer.Offers) {
 	o.Flags(root)
 	for path, f := range map[string]cobra.CompletionFunc{
 		"queue": o.Keys(), "queue hold": o.Keys(), "queue release": o.Keys(),
-		"runs rerun":  one(o.Runs()),
-		"hooks rm": o.Hooks(), "hooks test": one(o.Hooks()), "tokens rm": o.Tokens(),
+		"runs rerun": one(o.Runs()),
+		"hooks rm":   o.Hooks(), "hooks test": one(o.Hooks()), "tokens rm": o.Tokens(),
 		"context use": one(o.Contexts()), "context rm": o.Contexts(),
 	} {
 		if cmd, _, err := root.Find(strings.Fields(path)); err == nil {

@@ -116,7 +116,7 @@ func (m *model) head() string {
 		}
 		names = append(names, th.Paint(role, l.T(m.lists[i].Title())))
 	}
-	left := th.Paint(theme.Accent, brand) + strings.Join(names, "  ") + "  "
+	left := th.Paint(theme.Accent, brand) + m.context() + strings.Join(names, "  ") + "  "
 	right := m.link() + " "
 	if m.w < 60 || m.w >= 90 { // between them how things stand needs the room
 		right = m.link() + "  " + m.cfg.Now().Local().Format("15:04") + " "
@@ -136,11 +136,20 @@ func (m *model) head() string {
 	return widget.Sides(left+" "+middle, right, m.w, th.Style)
 }
 
+// context is what the control plane is called, where it is: before all else, so
+// that it is never left out for want of room.
+func (m *model) context() string {
+	if m.cfg.Context == "" {
+		return ""
+	}
+	return m.world.Theme.Paint(theme.Strong, widget.Plain(m.cfg.Context)) + "  "
+}
+
 // named are the lists whose names the head has room for: all, or from the one
 // that is shown on.
 func (m *model) named() []int {
 	const link = 16
-	total := len(brand)
+	total := len(brand) + cells(m.context())
 	for _, s := range m.lists {
 		total += cells(m.world.Lang.T(s.Title())) + 2
 	}
@@ -157,9 +166,6 @@ func (m *model) named() []int {
 func (m *model) standing() []string {
 	board, l := m.world.Board, m.world.Lang
 	var out []string
-	if m.cfg.Context != "" {
-		out = append(out, widget.Plain(m.cfg.Context)) // first, so that it is never left out for want of room
-	}
 	if !board.Whole() {
 		return append(out, m.cfg.Place)
 	}
