@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
@@ -39,20 +38,21 @@ func TestScripts(t *testing.T) {
 			return os.Mkdir(home, 0o700)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"cdui": call, "control": control, "exits": exits, "shows": shows, "mode": mode,
+			"cdui": call, "control": control, "exits": exits, "shows": shows, "mode": mode, "waits": waits,
 		},
 	})
 }
 
-// stopAll ends the control planes that a script left.
+// stopAll ends what a script left: its control planes as a person would, then
+// whatever has its folder for a home.
 func stopAll(dir string) {
 	found, _ := filepath.Glob(filepath.Join(dir, "*", "server.json"))
 	for _, path := range found {
-		var info api.ServerInfo
-		if raw, err := os.ReadFile(path); err == nil && json.Unmarshal(raw, &info) == nil && info.PID > 1 {
-			_ = syscall.Kill(info.PID, syscall.SIGTERM)
-		}
+		cmd := exec.Command(binary, "stop", "--cancel-runs", "--data", filepath.Dir(path))
+		cmd.Env = []string{"HOME=" + filepath.Join(dir, "home")}
+		_ = cmd.Run()
 	}
+	_, _ = killMatching(dir)
 }
 
 // call runs this program.
@@ -115,6 +115,22 @@ func shows(ts *testscript.TestScript, _ bool, args []string) {
 	_ = cmd.Process.Signal(os.Interrupt)
 	_, _ = io.Copy(io.Discard, tty) // a terminal that nobody reads holds the program up
 	_ = cmd.Wait()
+}
+
+// waits PATTERN FILE waits until a file that grows has a line like that.
+func waits(ts *testscript.TestScript, _ bool, args []string) {
+	re := regexp.MustCompile("(?m)" + args[0])
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		raw, _ := os.ReadFile(ts.MkAbs(args[1]))
+		if re.Match(raw) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s has no %q: %s", args[1], args[0], raw)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 // mode OCTAL PATH compares the mode of a file or folder.
