@@ -17,6 +17,7 @@ import (
 	"cdui/internal/console"
 	"cdui/internal/protocol"
 	"cdui/internal/shimhost"
+	"cdui/internal/sorting"
 	"cdui/internal/warm/stock"
 )
 
@@ -152,7 +153,7 @@ func (b *book) state() supervise.State {
 }
 
 func (b *book) keys() []supervise.Key {
-	return slices.SortedFunc(maps.Keys(b.runs), func(x, y supervise.Key) int {
+	return sorting.Sorted(maps.Keys(b.runs), func(x, y supervise.Key) int {
 		if x.RunID != y.RunID {
 			return compare(x.RunID, y.RunID)
 		}

@@ -25,7 +25,7 @@ type rule struct {
 var domain = []string{
 	"internal/device", "internal/graph/...", "internal/catalog", "internal/run", "internal/scheduler/...",
 	"internal/sweep/...", "internal/study", "internal/sheet", "internal/batch", "internal/pool", "internal/token", "internal/retention",
-	"internal/jsonscan",
+	"internal/jsonscan", "internal/sorting",
 }
 
 // contracts say what crosses a process boundary.

@@ -7,8 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
+
+	"cdui/internal/sorting"
 )
 
 // Policy says what Prune removes.
@@ -53,7 +54,7 @@ func (s *Store) Prune(p Policy, now time.Time) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("prune contents: %w", err)
 	}
-	slices.SortFunc(idle, func(a, b kept) int { return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.path, b.path)) })
+	sorting.Sort(idle, func(a, b kept) int { return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.path, b.path)) })
 	total, freed := spared, int64(0)
 	for _, k := range idle {
 		if total += k.size; total <= p.MaxBytes && p.MaxBytes > 0 {

@@ -8,13 +8,13 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 
 	"cdui/internal/api"
 	"cdui/internal/codeset"
 	"cdui/internal/protocol"
+	"cdui/internal/sorting"
 )
 
 // CodeOptions says what of a folder comes along.
@@ -113,7 +113,7 @@ func (c *Client) sendFiles(ctx context.Context, folder codeset.Folder, files []p
 		})
 	}
 	// The large ones first, so that none is left alone at the end.
-	slices.SortStableFunc(files, func(a, b protocol.File) int { return int(min(1, max(-1, b.Size-a.Size))) })
+	sorting.Sort(files, func(a, b protocol.File) int { return int(min(1, max(-1, b.Size-a.Size))) })
 	for _, f := range files {
 		select {
 		case queue <- f:

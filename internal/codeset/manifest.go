@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"cdui/internal/protocol"
+	"cdui/internal/sorting"
 )
 
 // What a list of files may hold.
@@ -47,7 +48,7 @@ func New(files []protocol.File) (Manifest, error) {
 		return Manifest{}, bad("%d files, the limit is %d", len(files), MaxFiles)
 	}
 	m := Manifest{files: slices.Clone(files)}
-	slices.SortFunc(m.files, func(a, b protocol.File) int { return cmp.Compare(a.Path, b.Path) })
+	sorting.Sort(m.files, func(a, b protocol.File) int { return cmp.Compare(a.Path, b.Path) })
 	paths := make(map[protocol.Path]bool, len(files))
 	sizes := map[string]int64{}
 	total := int64(0)
@@ -213,7 +214,7 @@ func describe(files []Entry) string {
 // Largest gives the n largest files, the largest first.
 func Largest(files []Entry, n int) []Entry {
 	out := slices.Clone(files)
-	slices.SortFunc(out, func(a, b Entry) int {
+	sorting.Sort(out, func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(a.Path, b.Path))
 	})
 	return out[:min(n, len(out))]

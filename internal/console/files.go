@@ -8,9 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
+
+	"cdui/internal/sorting"
 )
 
 // Version is the version of the files' format.
@@ -81,7 +82,7 @@ func pieces(dir string) ([]piece, error) {
 }
 
 func sortPieces(list []piece) {
-	slices.SortFunc(list, func(a, b piece) int {
+	sorting.Sort(list, func(a, b piece) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.size, b.size))
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"cdui/internal/catalog"
+	"cdui/internal/sorting"
 )
 
 // FileUse is a file or folder that a node of a graph reads or writes.
@@ -81,7 +82,7 @@ func Files(p Prepared, cat *catalog.Catalog) []FileUse {
 	for _, preset := range p.Presets {
 		add(preset.Nodes)
 	}
-	slices.SortStableFunc(uses, func(a, b FileUse) int {
+	sorting.Sort(uses, func(a, b FileUse) int {
 		return cmp.Or(cmp.Compare(a.NodeID, b.NodeID), cmp.Compare(a.Param, b.Param), cmp.Compare(a.Path, b.Path))
 	})
 	return uses

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"cdui/internal/device"
+	"cdui/internal/sorting"
 )
 
 // signs are what tells a sick card from a healthy one, beside its not
@@ -50,7 +51,7 @@ func harmless(xid uint64) bool {
 func order(cards []device.Device) {
 	placeless := func(d device.Device) bool { return d.PCIBusID == nil }
 	if !slices.ContainsFunc(cards, placeless) {
-		slices.SortStableFunc(cards, func(a, b device.Device) int { return strings.Compare(*a.PCIBusID, *b.PCIBusID) })
+		sorting.Sort(cards, func(a, b device.Device) int { return strings.Compare(*a.PCIBusID, *b.PCIBusID) })
 	}
 	for i := range cards {
 		cards[i].Index = i

@@ -2,12 +2,12 @@ package nvml
 
 import (
 	"os/user"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"cdui/internal/device"
+	"cdui/internal/sorting"
 )
 
 // usage is one process as the driver lists it: its host pid and its memory.
@@ -31,7 +31,7 @@ type userNames struct {
 
 // describe lists the processes by pid, each once with its largest use.
 func (u *userNames) describe(used []usage) []device.Process {
-	slices.SortFunc(used, func(a, b usage) int { return int(a.pid - b.pid) })
+	sorting.Sort(used, func(a, b usage) int { return int(a.pid - b.pid) })
 	out := []device.Process{}
 	for _, p := range used {
 		if n := len(out); n > 0 && out[n-1].PID == p.pid {

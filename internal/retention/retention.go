@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"cdui/internal/sorting"
 )
 
 // Policy bounds what is kept; a zero field is no bound.
@@ -27,7 +29,7 @@ type Kept struct {
 // then the oldest until the rest fits. Pinned ones stay, and count.
 func Expired(kept []Kept, policy Policy, now time.Time) []string {
 	byAge := slices.Clone(kept)
-	slices.SortFunc(byAge, func(a, b Kept) int { return cmp.Or(a.Ended.Compare(b.Ended), cmp.Compare(a.RunID, b.RunID)) })
+	sorting.Sort(byAge, func(a, b Kept) int { return cmp.Or(a.Ended.Compare(b.Ended), cmp.Compare(a.RunID, b.RunID)) })
 	total := int64(0)
 	for _, k := range byAge {
 		total += k.Bytes

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"cdui/internal/run"
+	"cdui/internal/sorting"
 )
 
 // Local is the worker name of the control plane's own machine, Any that of a
@@ -211,7 +212,7 @@ func byName(workers []Worker) []Worker {
 	if slices.IsSortedFunc(workers, compareNames) {
 		return workers
 	}
-	return slices.SortedFunc(slices.Values(workers), compareNames)
+	return sorting.Sorted(slices.Values(workers), compareNames)
 }
 
 func compareNames(a, b Worker) int { return cmp.Compare(a.Name, b.Name) }

@@ -19,6 +19,7 @@ import (
 	"cdui/internal/cli/noun"
 	"cdui/internal/cli/phrase"
 	"cdui/internal/cli/text"
+	"cdui/internal/sorting"
 )
 
 // NewNodes makes `cdui nodes`.
@@ -115,7 +116,7 @@ func nodeName(d catalog.Definition) string     { return d.NodeName }
 func nodeCategory(d catalog.Definition) string { return d.Category }
 
 func byCategory[T any](items []T, category, name func(T) string) []T {
-	return slices.SortedStableFunc(slices.Values(items), func(a, b T) int {
+	return sorting.Sorted(slices.Values(items), func(a, b T) int {
 		return cmp.Or(cmp.Compare(category(a), category(b)), cmp.Compare(name(a), name(b)))
 	})
 }

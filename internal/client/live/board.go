@@ -7,6 +7,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/run"
+	"cdui/internal/sorting"
 )
 
 // Board is the picture. The zero value is empty.
@@ -133,7 +134,7 @@ func (b *Board) Keys() []api.LiveKey {
 	for _, k := range b.now.keys {
 		out = append(out, k)
 	}
-	slices.SortFunc(out, func(a, b api.LiveKey) int { return strings.Compare(a.Key, b.Key) })
+	sorting.Sort(out, func(a, b api.LiveKey) int { return strings.Compare(a.Key, b.Key) })
 	return out
 }
 
@@ -143,7 +144,7 @@ func (b *Board) Workers() []api.Worker {
 	for _, w := range b.now.workers {
 		out = append(out, w)
 	}
-	slices.SortFunc(out, func(a, b api.Worker) int { return strings.Compare(a.Name, b.Name) })
+	sorting.Sort(out, func(a, b api.Worker) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 

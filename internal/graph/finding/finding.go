@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"cdui/internal/catalog"
+	"cdui/internal/sorting"
 )
 
 // Finding is one thing that is wrong with a graph.
@@ -143,7 +144,7 @@ func (f *List) Until(s Stage) bool {
 
 // Sorted gives the findings in the order of the stages.
 func (f *List) Sorted() []Finding {
-	slices.SortStableFunc(f.list, func(a, b staged) int { return cmp.Compare(a.stage, b.stage) })
+	sorting.Sort(f.list, func(a, b staged) int { return cmp.Compare(a.stage, b.stage) })
 	out := make([]Finding, len(f.list))
 	for i, s := range f.list {
 		out[i] = s.Finding

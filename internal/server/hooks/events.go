@@ -8,6 +8,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/run"
+	"cdui/internal/sorting"
 )
 
 // Started is what hooks are told when a run has started.
@@ -65,7 +66,7 @@ func Changes(before, now Condition) []api.HookBody {
 			out = append(out, api.HookBody{Event: api.HookWorkerDown, Worker: name, Reason: "the control plane has lost sight of it; its runs go on"})
 		}
 	}
-	for _, at := range slices.SortedFunc(maps.Keys(now.Ails), byName) {
+	for _, at := range sorting.Sorted(maps.Keys(now.Ails), byName) {
 		if why := now.Ails[at]; why != "" && before.Ails[at] == "" {
 			out = append(out, api.HookBody{Event: api.HookCardUnhealthy, Worker: at.Worker, Device: at.Device, Reason: why})
 		}

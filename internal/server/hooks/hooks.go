@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"cdui/internal/api"
+	"cdui/internal/sorting"
 	"cdui/internal/store"
 )
 
@@ -194,7 +195,7 @@ func (k *Keeper) List() api.HookList {
 	for _, l := range k.lines {
 		out.Hooks = append(out.Hooks, l.hook)
 	}
-	slices.SortFunc(out.Hooks, func(a, b api.Hook) int { return strings.Compare(a.Name, b.Name) })
+	sorting.Sort(out.Hooks, func(a, b api.Hook) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 

@@ -18,6 +18,7 @@ import (
 	"cdui/internal/device"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
+	"cdui/internal/sorting"
 	"cdui/internal/store"
 )
 
@@ -114,7 +115,7 @@ func measureProblems(p *scrape, problems []api.Problem) {
 func measureOutcomes(p *scrape, outcomes map[Outcome]uint64) {
 	f := p.counter("cdui_runs_ended_total", "Runs that ended since the control plane started, by status and class.", "status", "end_class")
 	order := func(a, b Outcome) int { return cmp.Or(cmp.Compare(a.Status, b.Status), cmp.Compare(a.Class, b.Class)) }
-	for _, o := range slices.SortedFunc(maps.Keys(outcomes), order) {
+	for _, o := range sorting.Sorted(maps.Keys(outcomes), order) {
 		f.sample(float64(outcomes[o]), string(o.Status), string(o.Class))
 	}
 }
@@ -134,7 +135,7 @@ func measureQueue(p *scrape, lines []api.LiveKey) {
 		}
 	}
 	f := p.gauge("cdui_queue_waiting", "Waiting runs by queue key and reason code.", "key", "reason")
-	for i, w := range slices.SortedFunc(maps.Keys(count), func(a, b waiting) int {
+	for i, w := range sorting.Sorted(maps.Keys(count), func(a, b waiting) int {
 		return cmp.Or(cmp.Compare(count[b], count[a]), strings.Compare(a.key, b.key), strings.Compare(a.reason, b.reason))
 	}) {
 		if i == maxMeasured {

@@ -6,6 +6,7 @@ import (
 
 	"cdui/internal/api"
 	"cdui/internal/run"
+	"cdui/internal/sorting"
 )
 
 // View lays what only memory knows over a stored row: where it stands in its
@@ -88,10 +89,10 @@ func (s *Service) Lines(most int) []api.LiveKey {
 			entry.Reason = e.aside
 			k.Waiting = append(k.Waiting, entry)
 		}
-		slices.SortFunc(k.Running, func(a, b api.QueueEntry) int { return strings.Compare(a.RunID, b.RunID) })
+		sorting.Sort(k.Running, func(a, b api.QueueEntry) int { return strings.Compare(a.RunID, b.RunID) })
 		out = append(out, k)
 	}
-	slices.SortFunc(out, func(a, b api.LiveKey) int { return strings.Compare(a.Key, b.Key) })
+	sorting.Sort(out, func(a, b api.LiveKey) int { return strings.Compare(a.Key, b.Key) })
 	return out
 }
 

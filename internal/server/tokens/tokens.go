@@ -8,12 +8,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"cdui/internal/api"
+	"cdui/internal/sorting"
 	"cdui/internal/store"
 	"cdui/internal/token"
 )
@@ -148,7 +148,7 @@ func (k *Keeper) List() api.TokenList {
 	for _, t := range k.byHash {
 		out.Tokens = append(out.Tokens, api.Token{Name: t.Name, Role: api.Role(t.Role), CreatedAt: t.CreatedAt, LastUsed: t.LastUsed})
 	}
-	slices.SortFunc(out.Tokens, func(a, b api.Token) int {
+	sorting.Sort(out.Tokens, func(a, b api.Token) int {
 		if a.Name < b.Name {
 			return -1
 		}

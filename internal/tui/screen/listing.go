@@ -3,6 +3,7 @@ package screen
 import (
 	"slices"
 
+	"cdui/internal/sorting"
 	"cdui/internal/tui/keymap"
 	"cdui/internal/tui/widget"
 )
@@ -47,7 +48,7 @@ func (l *listing[T]) sift() {
 	}
 	for _, o := range l.sorts {
 		if o.column == l.table.Sort {
-			slices.SortStableFunc(l.rows, func(a, b T) int {
+			sorting.Sort(l.rows, func(a, b T) int {
 				if l.table.Desc {
 					return o.by(b, a)
 				}

@@ -10,6 +10,7 @@ import (
 	"cdui/internal/api"
 	"cdui/internal/cli/text"
 	"cdui/internal/run"
+	"cdui/internal/sorting"
 	"cdui/internal/tui/dialog"
 	"cdui/internal/tui/keymap"
 	"cdui/internal/tui/theme"
@@ -117,7 +118,7 @@ func (s *Sweeps) show(m groupsLoaded) {
 	for i := range m.studies.Studies {
 		all = append(all, group{study: &m.studies.Studies[i]})
 	}
-	slices.SortStableFunc(all, func(a, b group) int {
+	sorting.Sort(all, func(a, b group) int {
 		return cmp.Or(b.created().Compare(a.created()), strings.Compare(a.id(), b.id()))
 	})
 	s.take(all)

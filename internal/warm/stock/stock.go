@@ -11,13 +11,13 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"cdui/internal/protocol"
 	"cdui/internal/shimhost"
+	"cdui/internal/sorting"
 	"cdui/internal/warm"
 )
 
@@ -210,7 +210,7 @@ func (s *Stock) step(ctx context.Context, now time.Time) time.Duration {
 	for id, sp := range s.spares {
 		state.Spares = append(state.Spares, warm.Spare{ID: id, Device: sp.recipe.Device, Key: sp.recipe.Key, Started: sp.started, Stale: sp.stale})
 	}
-	slices.SortFunc(state.Spares, func(a, b warm.Spare) int { return a.Started.Compare(b.Started) })
+	sorting.Sort(state.Spares, func(a, b warm.Spare) int { return a.Started.Compare(b.Started) })
 	actions, next := warm.Decide(state, now)
 	for _, a := range actions {
 		if a.ID != "" {
@@ -492,6 +492,6 @@ func (s *Stock) Spares() []Status {
 	for _, sp := range s.spares {
 		out = append(out, Status{Device: sp.recipe.Device, Kind: sp.recipe.Kind, Ready: sp.ready(), Since: sp.started.UTC().Truncate(time.Millisecond)})
 	}
-	slices.SortFunc(out, func(a, b Status) int { return a.Since.Compare(b.Since) })
+	sorting.Sort(out, func(a, b Status) int { return a.Since.Compare(b.Since) })
 	return out
 }
