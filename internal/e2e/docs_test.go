@@ -55,9 +55,9 @@ func blocks(t *testing.T, page string) []block {
 func newReader(t *testing.T, s *site, name string) *reader {
 	t.Helper()
 	home := filepath.Join(s.dir, "readers", name)
-	r := &reader{t: t, site: s, home: home, dir: filepath.Join(home, "work")}
+	r := &reader{t: t, site: s, home: home, dir: filepath.Join(home, "lab")}
 	r.plane = &plane{t: t, dir: filepath.Join(home, ".local", "share", "cdui"), addr: freeAddr(t)}
-	for _, dir := range []string{"work", "bin"} {
+	for _, dir := range []string{"lab", "bin"} {
 		if err := os.MkdirAll(filepath.Join(home, dir), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +207,7 @@ func TestQuickStarts(t *testing.T) {
 		if out, err := cron.sh("cdui start"); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		cron.write("work/train.py", torchTraining)
+		cron.write("lab/train.py", torchTraining)
 		cron.follow("docs/quickstart-cron.md")
 		// Once more that night: no second run.
 		for _, b := range blocks(t, "docs/quickstart-cron.md") {
@@ -223,7 +223,7 @@ func TestQuickStarts(t *testing.T) {
 			t.Errorf("%d runs", len(rows))
 		}
 		allSucceeded(t, rows)
-		if raw, _ := os.ReadFile(filepath.Join(cron.home, "work", "losses.csv")); strings.Count(string(raw), "\n") < 20 {
+		if raw, _ := os.ReadFile(filepath.Join(cron.home, "lab", "losses.csv")); strings.Count(string(raw), "\n") < 20 {
 			t.Errorf("losses.csv: %s", raw)
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	"cdui/internal/device"
 	"cdui/internal/run"
 	"cdui/internal/scheduler"
+	"cdui/internal/sorting"
 )
 
 // Machine is what placing runs needs to know of one machine.
@@ -226,7 +227,7 @@ func (f *Fleet) place(x *machine, s scheduler.Slot, state scheduler.SlotState) {
 	old, known := f.slots[s]
 	if !slices.Contains(x.slots, s) {
 		x.slots = append(x.slots, s)
-		slices.SortFunc(x.slots, scheduler.CompareSlots)
+		sorting.Sort(x.slots, scheduler.CompareSlots)
 	}
 	f.slots[s] = state
 	if known && old.Card == state.Card {
@@ -234,7 +235,7 @@ func (f *Fleet) place(x *machine, s scheduler.Slot, state scheduler.SlotState) {
 	}
 	c := f.cards[state.Card]
 	c.Slots = append(slices.Clip(c.Slots), s)
-	slices.SortFunc(c.Slots, scheduler.CompareSlots)
+	sorting.Sort(c.Slots, scheduler.CompareSlots)
 	if known {
 		c.Holders = append(slices.Clip(c.Holders), f.leave(old.Card, s)...)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +13,6 @@ import (
 	"cdui/internal/api"
 	"cdui/internal/childproto"
 	"cdui/internal/sheet"
-	"cdui/internal/sorting"
 	"cdui/internal/store"
 )
 
@@ -72,7 +72,7 @@ func collect(id, name string, flushes []store.Metrics) (api.Metrics, error) {
 			out.Metrics = append(out.Metrics, m)
 		}
 	}
-	sorting.Sort(out.Metrics, func(a, b api.Metric) int {
+	slices.SortStableFunc(out.Metrics, func(a, b api.Metric) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(number(a.Step), number(b.Step)))
 	})
 	for _, m := range out.Metrics {
